@@ -1,0 +1,29 @@
+/** Why something unexpected ended; a closed list, so that callers switch on it and never on a message. */
+export type PoolErrorCode =
+  | 'not-permitted'
+  | 'deadline-exceeded'
+  | 'throttled'
+  | 'unavailable'
+  | 'not-found'
+  | 'invalid-request'
+  | 'no-such-pool'
+  | 'corrupt-record'
+  | 'contended'
+  | 'record-missing';
+
+/**
+ * The one error class for what nobody expects in good times. Expected ends (refusals, failures, lost races) are values.
+ *
+ * `retryable`: the same call may succeed later. `cause`: what the service said.
+ */
+export class PoolError extends Error {
+  override readonly name = 'PoolError';
+  readonly code: PoolErrorCode;
+  readonly retryable: boolean;
+
+  constructor(code: PoolErrorCode, message: string, options: { retryable: boolean; cause?: unknown }) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.retryable = options.retryable;
+  }
+}
