@@ -80,8 +80,6 @@ export interface EndedJob extends JobHead {
   readonly status: 'ended';
   readonly settled: Ending;
   readonly recordedAt: EpochMs;
-  /** Where this end is to be told to a worker again: who ran it last. */
-  readonly owner?: Owner;
 }
 
 /** Outcome and end of a dispatch together: it started and ended, or it never started. */

@@ -1,0 +1,30 @@
+import type { Dispatch } from '../pool/dispatch.ts';
+import type { PoolError } from '../pool/errors.ts';
+import type { Job } from '../pool/job.ts';
+import type { Clock, Ids, Page, Timer } from '../pool/ports.ts';
+import type { WorkerRow } from '../pool/worker.ts';
+import type { Request } from '../wire/index.ts';
+
+/** What a client needs of the world; `lib/aws` has each on a service, `lib/testing` each in memory. Methods may throw a `PoolError`. */
+export interface ClientPorts {
+  readonly requests: RequestBatchSender;
+  readonly records: RecordReader;
+  readonly clock: Clock;
+  readonly timer: Timer;
+  readonly ids: Ids;
+}
+
+export interface RequestBatchSender {
+  /** Enqueues each request under a deduplication id of its own; one result per request, in order: undefined where the queue has it. Splits what does not fit one call. */
+  send(requests: readonly Request[]): Promise<readonly (PoolError | undefined)[]>;
+}
+
+/** Reads, all of them consistent but for the index pages, which are hints. Expired records count as none. */
+export interface RecordReader {
+  dispatches(ids: readonly string[]): Promise<ReadonlyMap<string, Dispatch>>;
+  jobs(keys: readonly string[]): Promise<ReadonlyMap<string, Job>>;
+  /** Keys of jobs that wait, all shards. */
+  pendingKeys(cursor?: string): Promise<Page<string>>;
+  keysOwnedBy(workerId: string, cursor?: string): Promise<Page<string>>;
+  workers(): Promise<readonly WorkerRow[]>;
+}

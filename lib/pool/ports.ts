@@ -1,0 +1,120 @@
+import type { Command, Request } from '../wire/index.ts';
+import type { AdmittedDispatch, Dispatch } from './dispatch.ts';
+import type { EpochMs, Fence, Job } from './job.ts';
+import type { PoolState, WorkerRow } from './worker.ts';
+
+/**
+ * What the control plane needs of the world. `lib/aws` has each on a service, `lib/testing` each in memory; one conformance
+ * suite per port runs on both. Every method may throw a `PoolError`; a lost race is a value.
+ */
+export interface PoolPorts {
+  readonly jobs: JobStore;
+  readonly dispatches: DispatchStore;
+  readonly workers: WorkerStore;
+  readonly commands: CommandSender;
+  readonly requests: RequestSender;
+  readonly clock: Clock;
+  readonly telemetry: Telemetry;
+}
+
+/** The wall clock. */
+export interface Clock {
+  now(): EpochMs;
+}
+
+/** Runs `run` once after `delayMs` unless the returned function is called before. */
+export interface Timer {
+  after(delayMs: number, run: () => void): () => void;
+}
+
+/** Fresh ULIDs. */
+export interface Ids {
+  next(): string;
+}
+
+/** A record as it was read, with the revision that a commit names. */
+export interface Versioned<T> {
+  readonly record: T;
+  readonly rev: string;
+}
+
+/** `lost` carries the record that won instead, read consistently; absent where there is none now. */
+export type Commit<T> = { readonly outcome: 'won' } | { readonly outcome: 'lost'; readonly current?: T };
+
+export interface JobStore {
+  /** Consistent. An expired record counts as none. */
+  get(key: string): Promise<Versioned<Job> | undefined>;
+  /**
+   * Writes `next` (under a fresh revision) where the record is still at `expected`; undefined: where there is none.
+   * A retry that meets its own write has won.
+   */
+  commit(next: Job, expected: string | undefined): Promise<Commit<Versioned<Job>>>;
+  /** Keys that wait: pending, or ended with `next`, and due at `now`; oldest first over all shards. A hint: eventually consistent. */
+  due(now: EpochMs, limit: number): Promise<readonly string[]>;
+  /** Keys owned by any session of the worker. A hint: never take absence from it as a fact. */
+  ownedBy(workerId: string, cursor?: string): Promise<Page<string>>;
+}
+
+export interface Page<T> {
+  readonly items: readonly T[];
+  readonly cursor?: string;
+}
+
+export interface DispatchStore {
+  /** Consistent. An expired record counts as none. */
+  get(dispatchId: string): Promise<Dispatch | undefined>;
+  /** The payload as it was admitted, byte for byte; undefined where the record or its payload is missing, or the dispatch is over. */
+  payload(dispatchId: string): Promise<Uint8Array | undefined>;
+  /** Puts head and payload where no record is (an expired one counts as none). */
+  admit(dispatch: AdmittedDispatch, payload: Uint8Array): Promise<Commit<Dispatch>>;
+  /**
+   * Writes `next` where the record's status still is `expected` ('absent': where there is none) and its key and known
+   * fingerprint are those of `next`; with `maxFence`, only where the record's fence is not above it. Never lowers a fence, keeps the payload until the dispatch is over, and then deletes it.
+   */
+  change(next: Dispatch, expected: Dispatch['status'] | 'absent', maxFence?: Fence): Promise<Commit<Dispatch>>;
+  /** Raises the record's fence to at least `fence`; nothing where it is there already, or where there is no record. */
+  raiseFence(dispatchId: string, fence: Fence): Promise<void>;
+}
+
+export interface WorkerStore {
+  /** Consistent. */
+  get(workerId: string): Promise<WorkerRow | undefined>;
+  /** Every row; may be some seconds old. */
+  list(): Promise<readonly WorkerRow[]>;
+  /** Marks the row as seen in this pool generation; false where the row no longer is of that session. */
+  stamp(workerId: string, session: string, generation: number): Promise<boolean>;
+  /** May be some seconds old. */
+  poolState(): Promise<PoolState>;
+}
+
+export interface CommandSender {
+  /** Puts the command into the inbox of its session; `no-inbox`: there is none (or none any more). */
+  send(command: Command): Promise<'sent' | 'no-inbox'>;
+}
+
+export interface RequestSender {
+  /** Enqueues one request, under a deduplication id of its own (only the service client's own retries share it). */
+  send(request: Request): Promise<void>;
+}
+
+/** What is counted: never with a key or a worker as dimension. */
+export type Count =
+  | 'request-refused'
+  | 'stop-of-nothing'
+  | 'notify-dropped'
+  | 'report-unmatched'
+  | 'report-ignored'
+  | 'command-dropped'
+  | 'confirmed-ignored'
+  | 'owner-lost'
+  | 'key-busy-alarm'
+  | 'fingerprint-mismatch-alarm'
+  | 'dead-lettered';
+
+export interface Telemetry {
+  /** One structured line per decision. */
+  decided(line: { readonly subject: string; readonly key: string; readonly decision: string; readonly [field: string]: unknown }): void;
+  count(name: Count): void;
+  /** A message that was not handled; it comes again, or is dead-lettered. */
+  failed(line: { readonly message: string; readonly receiveCount: number; readonly reason: string; readonly error: unknown }): void;
+}
