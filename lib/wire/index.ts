@@ -1,0 +1,31 @@
+export type {
+  AskedJob,
+  Command,
+  ConfirmCommand,
+  NotifyCommand,
+  ReleaseCommand,
+  ResyncCommand,
+  StartCommand,
+  StopCommand,
+  StopReason,
+} from './command.ts';
+export type {
+  ConfirmedReport,
+  FactReport,
+  FinishedReport,
+  JobError,
+  LeftReport,
+  RefusedReport,
+  RegisteredReport,
+  ReleasedReport,
+  Report,
+  ResyncEntry,
+  ResyncReport,
+  RunningJob,
+  StartedReport,
+  StartFailedReport,
+  StopFailedReport,
+  StoppedReport,
+  WorkerRefusal,
+} from './report.ts';
+export type { AssignRequest, IfBusy, MoveRequest, NotifyRequest, Request, StartRequest, StopRequest } from './request.ts';

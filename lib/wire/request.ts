@@ -1,0 +1,46 @@
+/** What a start does when another dispatch holds the key. */
+export type IfBusy = 'reject' | 'next' | 'replace';
+
+/** Asks for a job at `key`. */
+export interface StartRequest {
+  readonly op: 'start';
+  readonly key: string;
+  readonly payload: Uint8Array;
+  /** Names this start for ever: sent again it is the same start, with another key or payload it is refused. */
+  readonly dispatchId: string;
+  /** Default `reject`. */
+  readonly ifBusy: IfBusy;
+  /** Epoch ms; a start that is not admitted by then is refused. */
+  readonly expiresAt?: number;
+}
+
+/** Stops one dispatch, or, without a dispatch id, whatever is admitted at `key`. */
+export interface StopRequest {
+  readonly op: 'stop';
+  readonly key: string;
+  readonly dispatchId?: string;
+}
+
+/** Hands `payload` to the job that is live at `key`. */
+export interface NotifyRequest {
+  readonly op: 'notify';
+  readonly key: string;
+  readonly payload: Uint8Array;
+  /** Stable across repeats, so that a handler can tell them apart. */
+  readonly id: string;
+}
+
+/** Internal: find an owner for the job that waits at `key`. */
+export interface AssignRequest {
+  readonly op: 'assign';
+  readonly key: string;
+}
+
+/** Internal: let the owner of `fence` go of the job, so that it is placed again. */
+export interface MoveRequest {
+  readonly op: 'move';
+  readonly key: string;
+  readonly fence: number;
+}
+
+export type Request = StartRequest | StopRequest | NotifyRequest | AssignRequest | MoveRequest;
