@@ -1,3 +1,7 @@
+import { z } from 'zod';
+import * as fields from './fields.ts';
+import { encodeMessage, type Format, type Parsed, parseMessage } from './message.ts';
+
 /** Why a handler is asked to stop. */
 export type StopReason = 'stop-requested' | 'replaced' | 'moved' | 'worker-draining' | 'pool-closed' | 'lease-lost' | 'evicted';
 
@@ -76,3 +80,41 @@ export interface ConfirmCommand {
 }
 
 export type Command = StartCommand | StopCommand | ReleaseCommand | NotifyCommand | ResyncCommand | ConfirmCommand;
+
+const { version: v, session, key, dispatchId, fingerprint, fence } = fields;
+const ended = { v, session, key, dispatchId, fingerprint, fence, reason: fields.stopReason };
+const askedJob = z.object({ key, fence, running: fields.flag }, { error: 'an object with key, fence and running' });
+
+/** The wire form, by `op`. */
+export const commandSchemas = {
+  start: z.object({ v, op: z.literal('start'), session, key, dispatchId, fingerprint, ...fields.payload, fence, attempt: fields.attempt }),
+  stop: z.object({ ...ended, op: z.literal('stop') }),
+  release: z.object({ ...ended, op: z.literal('release') }),
+  notify: z.object({ v, op: z.literal('notify'), session, key, fence, id: fields.notificationId, ...fields.payload }),
+  resync: z
+    .object({
+      v,
+      op: z.literal('resync'),
+      session,
+      round: fields.round,
+      beat: fields.beat,
+      page: fields.page,
+      pages: fields.pages,
+      jobs: z.array(askedJob, { error: 'a list of jobs' }),
+    })
+    .check(fields.isPageOfPages),
+  confirm: z.object({ v, op: z.literal('confirm'), session, key, fence }),
+};
+
+type WireCommand = z.output<(typeof commandSchemas)[keyof typeof commandSchemas]>;
+const commands: Format<WireCommand> = { tag: 'op', schemas: commandSchemas };
+
+/** Reads the body of a message in an inbox. Unknown fields are ignored. */
+export function parseCommand(body: string): Parsed<Command> {
+  return parseMessage(commands, body);
+}
+
+/** The body for an inbox, in ASCII. Throws a `WireError` where the reader would refuse it. */
+export function encodeCommand(command: Command): string {
+  return encodeMessage(commands, command);
+}

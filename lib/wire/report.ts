@@ -1,4 +1,7 @@
+import { z } from 'zod';
 import type { StopReason } from './command.ts';
+import * as fields from './fields.ts';
+import { encodeMessage, type Format, type Parsed, parseMessage } from './message.ts';
 
 /** Why a start, a stop or a job failed. */
 export interface JobError {
@@ -153,3 +156,95 @@ export interface ResyncReport {
 }
 
 export type Report = RegisteredReport | LeftReport | FactReport | ResyncReport;
+
+const { version: v, key, dispatchId, fingerprint, fence, worker, session, at, startedAt, finishedAt, jobError: error } = fields;
+const reason = fields.stopReason.optional();
+const outcome = { result: fields.result, resultOmitted: fields.resultOmitted };
+
+const running = z.object(
+  { dispatchId, fingerprint, fence, startedAt },
+  { error: 'what runs there: dispatchId, fingerprint, fence, startedAt' },
+);
+const keyBusy = { reason: z.literal('key-busy'), running };
+const others = ['at-capacity', 'draining', 'fingerprint-mismatch'] as const;
+const notBusy = { reason: z.enum(others) };
+
+/** `refused` is two members of its union: what runs stands beside `key-busy` alone. */
+function refusedUnion<S extends z.ZodRawShape>(shape: S) {
+  return z.discriminatedUnion('reason', [z.object({ ...shape, ...keyBusy }), z.object({ ...shape, ...notBusy })], {
+    error: `one of key-busy, ${others.join(', ')}`,
+  });
+}
+
+const saidBy = { v, worker, session, at };
+const fact = { ...saidBy, key, dispatchId, fingerprint, fence, startedAt: startedAt.optional() };
+const known = { key, fence, dispatchId, fingerprint };
+
+const entry = z.discriminatedUnion(
+  'state',
+  [
+    z.object({ ...known, state: z.literal('running'), startedAt }),
+    z.object({ ...known, state: z.literal('starting') }),
+    z.object({ ...known, state: z.literal('succeeded'), startedAt, finishedAt, ...outcome }),
+    z.object({ ...known, state: z.literal('failed'), startedAt, finishedAt, error }),
+    z.object({ ...known, state: z.literal('stopped'), startedAt: startedAt.optional(), finishedAt, reason }),
+    z.object({ ...known, state: z.literal('released'), startedAt: startedAt.optional(), finishedAt }),
+    z.object({ ...known, state: z.literal('start-failed'), finishedAt, error }),
+    refusedUnion({ ...known, state: z.literal('refused') }),
+    z.object({ key, fence, state: z.literal('unrecognized') }),
+  ],
+  { error: 'one of running, starting, succeeded, failed, stopped, released, start-failed, refused, unrecognized' },
+);
+
+/** The wire form, by `type`. */
+export const reportSchemas = {
+  registered: z.object({ ...saidBy, type: z.literal('registered') }),
+  left: z.object({ ...saidBy, type: z.literal('left') }),
+  started: z.object({ ...fact, type: z.literal('started'), startedAt }),
+  'start-failed': z.object({ ...fact, type: z.literal('start-failed'), error }),
+  refused: refusedUnion({ ...fact, type: z.literal('refused') }),
+  stopped: z.object({ ...fact, type: z.literal('stopped'), reason }),
+  'stop-failed': z.object({ ...fact, type: z.literal('stop-failed'), error }),
+  released: z.object({ ...fact, type: z.literal('released') }),
+  finished: z.object({ ...fact, type: z.literal('finished'), startedAt, error: error.optional(), ...outcome }),
+  confirmed: z.object({ ...fact, type: z.literal('confirmed'), startedAt, ...fields.payload }),
+  resync: z
+    .object({
+      ...saidBy,
+      type: z.literal('resync'),
+      round: fields.round,
+      page: fields.page,
+      pages: fields.pages,
+      entries: z.array(entry, { error: 'a list of entries' }),
+    })
+    .check(fields.isPageOfPages),
+};
+
+type WireReport = z.output<(typeof reportSchemas)[keyof typeof reportSchemas]>;
+const reports: Format<WireReport> = { tag: 'type', schemas: reportSchemas };
+
+/** Reads the body of a message in the report queue. Unknown fields are ignored. */
+export function parseReport(body: string): Parsed<Report> {
+  return parseMessage(reports, body);
+}
+
+/** The body for the report queue, in ASCII. Throws a `WireError` where the reader would refuse it. */
+export function encodeReport(report: Report): string {
+  return encodeMessage(reports, report);
+}
+
+/** An error message cut to what a report carries: 256 bytes of UTF-8, whole characters, ending in `…` where something is missing. */
+export function cutMessage(message: string): string {
+  const bytes = Buffer.from(message.toWellFormed());
+  if (bytes.length <= fields.maxMessageBytes) return bytes.toString();
+  let end = fields.maxMessageBytes - Buffer.byteLength('…');
+  while (((bytes[end] ?? 0) & 0xc0) === 0x80) end -= 1;
+  return `${bytes.toString('utf8', 0, end)}…`;
+}
+
+/** What a report carries of that which a job returned: the value, or that there was one, too large or not JSON; nothing of `undefined`. */
+export function cutResult(value: unknown): Pick<FinishedReport, 'result' | 'resultOmitted'> {
+  if (value === undefined) return {};
+  const length = fields.jsonLength(value);
+  return length !== undefined && length <= fields.maxResultLength ? { result: value } : { resultOmitted: true };
+}

@@ -1,3 +1,7 @@
+import { z } from 'zod';
+import * as fields from './fields.ts';
+import { encodeMessage, type Format, type Parsed, parseMessage } from './message.ts';
+
 /** What a start does when another dispatch holds the key. */
 export type IfBusy = 'reject' | 'next' | 'replace';
 
@@ -44,3 +48,35 @@ export interface MoveRequest {
 }
 
 export type Request = StartRequest | StopRequest | NotifyRequest | AssignRequest | MoveRequest;
+
+const { version: v, key } = fields;
+
+/** The wire form, by `op`. */
+export const requestSchemas = {
+  start: z.strictObject({
+    v,
+    op: z.literal('start'),
+    key,
+    ...fields.payload,
+    dispatchId: fields.dispatchId,
+    ifBusy: fields.ifBusy.default('reject'),
+    expiresAt: fields.expiresAt.optional(),
+  }),
+  stop: z.strictObject({ v, op: z.literal('stop'), key, dispatchId: fields.dispatchId.optional() }),
+  notify: z.strictObject({ v, op: z.literal('notify'), key, ...fields.payload, id: fields.notificationId }),
+  assign: z.strictObject({ v, op: z.literal('assign'), key }).meta({ description: 'Internal.' }),
+  move: z.strictObject({ v, op: z.literal('move'), key, fence: fields.fence }).meta({ description: 'Internal.' }),
+};
+
+type WireRequest = z.output<(typeof requestSchemas)[keyof typeof requestSchemas]>;
+const requests: Format<WireRequest> = { tag: 'op', schemas: requestSchemas };
+
+/** Reads the body of a message in the request queue. Unknown fields are refused. */
+export function parseRequest(body: string): Parsed<Request> {
+  return parseMessage(requests, body);
+}
+
+/** The body for the request queue, in ASCII. Throws a `WireError` where the reader would refuse it. */
+export function encodeRequest(request: Request): string {
+  return encodeMessage(requests, request);
+}
