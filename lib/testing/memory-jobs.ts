@@ -1,0 +1,106 @@
+import { type EpochMs, isOwned, type Job } from '../pool/job.ts';
+import type { Clock, Commit, JobStore, Page, Versioned } from '../pool/ports.ts';
+import { frozen, type IndexLag, noLag } from './frozen.ts';
+
+/** A record came to be, changed, or went (`after` undefined). */
+export type JobObserver = (key: string, before: Job | undefined, after: Job | undefined) => void;
+
+export interface MemoryJobsOptions {
+  readonly clock: Clock;
+  /** How long an ended job is remembered, ms. */
+  readonly retentionMs: number;
+  readonly lag?: IndexLag;
+  readonly pageSize?: number;
+  readonly observe?: JobObserver;
+}
+
+/** Job records as DynamoDB keeps them: each commit on the revision that was read, both indexes behind them. */
+export class MemoryJobs implements JobStore {
+  readonly #options: MemoryJobsOptions;
+  readonly #records = new Map<string, Versioned<Job>>();
+  readonly #waiting = new Map<string, EpochMs>();
+  readonly #owners = new Map<string, string>();
+  #revisions = 0;
+
+  constructor(options: MemoryJobsOptions) {
+    this.#options = options;
+  }
+
+  async get(key: string): Promise<Versioned<Job> | undefined> {
+    return this.#live(key);
+  }
+
+  async commit(next: Job, expected: string | undefined): Promise<Commit<Versioned<Job>>> {
+    const current = this.#live(next.key);
+    const rev = current?.rev ?? (expected === undefined ? undefined : this.#records.get(next.key)?.rev);
+    if (rev !== expected) return current ? { outcome: 'lost', current } : { outcome: 'lost' };
+    this.#write(next.key, frozen(next));
+    return { outcome: 'won' };
+  }
+
+  async due(now: EpochMs, limit: number): Promise<readonly string[]> {
+    const due = [...this.#waiting].filter(([, dueAt]) => dueAt <= now);
+    return due
+      .sort(([, one], [, other]) => one - other)
+      .slice(0, limit)
+      .map(([key]) => key);
+  }
+
+  async ownedBy(workerId: string, cursor?: string): Promise<Page<string>> {
+    const keys = [...this.#owners].filter(([, worker]) => worker === workerId).map(([key]) => key);
+    return page(keys, cursor, this.#options.pageSize);
+  }
+
+  /** Keys that wait, due or not. */
+  async pendingKeys(cursor?: string): Promise<Page<string>> {
+    return page([...this.#waiting.keys()], cursor, this.#options.pageSize);
+  }
+
+  /** Every record as it is, expired ones left out. */
+  all(): readonly Job[] {
+    return [...this.#records.keys()].flatMap((key) => this.#live(key)?.record ?? []);
+  }
+
+  peek(key: string): Job | undefined {
+    return this.#live(key)?.record;
+  }
+
+  /** As a fault: the record is gone, whatever it said. */
+  delete(key: string): void {
+    this.#write(key, undefined);
+  }
+
+  #live(key: string): Versioned<Job> | undefined {
+    const versioned = this.#records.get(key);
+    const expired =
+      versioned?.record.status === 'ended' && versioned.record.recordedAt + this.#options.retentionMs < this.#options.clock.now();
+    return expired ? undefined : versioned;
+  }
+
+  #write(key: string, record: Job | undefined): void {
+    const before = this.#live(key)?.record;
+    if (record) this.#records.set(key, { record, rev: `rev-${++this.#revisions}` });
+    else this.#records.delete(key);
+    (this.#options.lag ?? noLag)(() => this.#index(key));
+    this.#options.observe?.(key, before, record);
+  }
+
+  #index(key: string): void {
+    const record = this.#live(key)?.record;
+    if (record?.status === 'pending') this.#waiting.set(key, record.dueAt);
+    else if (record?.status === 'ended' && record.next !== undefined) this.#waiting.set(key, record.recordedAt);
+    else this.#waiting.delete(key);
+    if (record && isOwned(record)) this.#owners.set(key, record.owner.worker);
+    else this.#owners.delete(key);
+  }
+}
+
+const PAGE_SIZE = 100;
+
+/** Sorted, so that a cursor means the same though keys came and went in between. */
+function page(keys: readonly string[], cursor: string | undefined, size = PAGE_SIZE): Page<string> {
+  const rest = [...keys].sort().filter((key) => cursor === undefined || key > cursor);
+  const items = rest.slice(0, size);
+  const last = items.at(-1);
+  return rest.length > size && last !== undefined ? { items, cursor: last } : { items };
+}

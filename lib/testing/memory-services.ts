@@ -1,0 +1,172 @@
+import type { ClientPorts, RecordReader, RequestBatchSender } from '../client/ports.ts';
+import type { Source } from '../pool/batch.ts';
+import type { Dispatch } from '../pool/dispatch.ts';
+import type { Job } from '../pool/job.ts';
+import type { Clock, Ids, PoolPorts, RequestSender, Telemetry, Timer } from '../pool/ports.ts';
+import { DEFAULT_SETTINGS } from '../pool/settings.ts';
+import { encodeReport, encodeRequest, type Report, type Request } from '../wire/index.ts';
+import type { ReportSender, WorkerClock, WorkerPorts } from '../worker/ports.ts';
+import type { IndexLag } from './frozen.ts';
+import { type DispatchObserver, MemoryDispatches } from './memory-dispatches.ts';
+import { SequentialIds } from './memory-ids.ts';
+import { MemoryInboxes } from './memory-inboxes.ts';
+import { type JobObserver, MemoryJobs } from './memory-jobs.ts';
+import { type Disturbance, MemoryQueue, type ReceivedMessage } from './memory-queue.ts';
+import { MemoryWorkers, type WorkerObserver } from './memory-workers.ts';
+
+export interface MemoryServicesOptions {
+  readonly clock: Clock;
+  readonly timer: Timer;
+  readonly retentionMs?: number;
+  readonly lag?: IndexLag;
+  readonly disturbance?: { readonly requests?: Disturbance; readonly reports?: Disturbance; readonly inboxes?: Disturbance };
+  readonly observe?: { readonly job?: JobObserver; readonly dispatch?: DispatchObserver; readonly worker?: WorkerObserver };
+}
+
+/** As deployed: six times the time that a function may take. */
+export const FUNCTION_TIMEOUT_MS = 30_000;
+const VISIBILITY_MS = 6 * FUNCTION_TIMEOUT_MS;
+/** One above the last receive, at which the function dead-letters a failing message itself. */
+const MAX_RECEIVES = 21;
+const DEAD_LETTER_RETENTION_MS = 14 * 24 * 60 * 60 * 1_000;
+
+/**
+ * The services that one pool stands on, in memory: tables, queues and inboxes, with ports on them for each side. Nothing here
+ * fails, delays or repeats by itself.
+ */
+export class MemoryServices {
+  readonly jobs: MemoryJobs;
+  readonly dispatches: MemoryDispatches;
+  readonly workers: MemoryWorkers;
+  readonly inboxes: MemoryInboxes;
+  readonly requests: MemoryQueue;
+  readonly reports: MemoryQueue;
+  readonly deadRequests: MemoryQueue;
+  readonly deadReports: MemoryQueue;
+  readonly #options: MemoryServicesOptions;
+  readonly #ids: Ids;
+
+  constructor(options: MemoryServicesOptions) {
+    const { clock, timer, retentionMs = DEFAULT_SETTINGS.retentionMs, lag, disturbance = {}, observe = {} } = options;
+    this.#options = options;
+    this.#ids = new SequentialIds(clock);
+    this.jobs = new MemoryJobs({ clock, retentionMs, lag, observe: observe.job });
+    this.dispatches = new MemoryDispatches({ clock, observe: observe.dispatch });
+    this.workers = new MemoryWorkers({ lag, observe: observe.worker });
+    this.inboxes = new MemoryInboxes({ clock, timer, disturbance: disturbance.inboxes });
+    const queue = (name: string, type: 'fifo' | 'standard', disturbs?: Disturbance) => {
+      const deadLetters = new MemoryQueue({
+        name: `dead-${name}s`,
+        type,
+        clock,
+        visibilityMs: VISIBILITY_MS,
+        retentionMs: DEAD_LETTER_RETENTION_MS,
+      });
+      return new MemoryQueue({
+        name,
+        type,
+        clock,
+        visibilityMs: VISIBILITY_MS,
+        maxReceives: MAX_RECEIVES,
+        deadLetters,
+        disturbance: disturbs,
+      });
+    };
+    this.requests = queue('request', 'fifo', disturbance.requests);
+    this.reports = queue('report', 'standard', disturbance.reports);
+    this.deadRequests = this.requests.deadLetters as MemoryQueue;
+    this.deadReports = this.reports.deadLetters as MemoryQueue;
+  }
+
+  /** What the functions work with. */
+  poolPorts(telemetry: Telemetry = silent, clock: Clock = this.#options.clock): PoolPorts {
+    const { jobs, dispatches, workers, inboxes: commands } = this;
+    const requests: RequestSender = { send: async (request) => this.#request(request) };
+    return { jobs, dispatches, workers, commands, requests, clock, telemetry };
+  }
+
+  /** What one worker process works with. */
+  workerPorts({
+    clock,
+    timer = this.#options.timer,
+    ids = this.#ids,
+  }: {
+    readonly clock?: WorkerClock;
+    readonly timer?: Timer;
+    readonly ids?: Ids;
+  } = {}): WorkerPorts {
+    const { now } = this.#options.clock;
+    const epoch = this.#options.clock.now();
+    const steady: WorkerClock = { now: now.bind(this.#options.clock), monotonic: () => this.#options.clock.now() - epoch };
+    const reports: ReportSender = {
+      send: async (all) => {
+        for (const report of all) this.#report(report);
+      },
+    };
+    return { registry: this.workers, inboxes: this.inboxes, reports, clock: clock ?? steady, timer, ids };
+  }
+
+  /** What one client works with. */
+  clientPorts({
+    clock = this.#options.clock,
+    timer = this.#options.timer,
+    ids = this.#ids,
+  }: {
+    readonly clock?: Clock;
+    readonly timer?: Timer;
+    readonly ids?: Ids;
+  } = {}): ClientPorts {
+    const { jobs, dispatches, workers } = this;
+    const requests: RequestBatchSender = {
+      send: async (all) => {
+        for (const request of all) this.#request(request);
+        return all.map(() => undefined);
+      },
+    };
+    const records: RecordReader = {
+      dispatches: async (names) => found(names, (id): Dispatch | undefined => dispatches.peek(id)),
+      jobs: async (keys) => found(keys, (key): Job | undefined => jobs.peek(key)),
+      pendingKeys: (cursor) => jobs.pendingKeys(cursor),
+      keysOwnedBy: (workerId, cursor) => jobs.ownedBy(workerId, cursor),
+      workers: async () => workers.all(),
+    };
+    return { requests, records, clock, timer, ids };
+  }
+
+  /** Where a batch of the queue's messages came from. */
+  source(queue: MemoryQueue, batch: readonly ReceivedMessage[]): Source {
+    const message = (id: string) => batch.find((each) => each.id === id) as ReceivedMessage;
+    return {
+      retryAfter: async ({ id }, delayMs) => {
+        queue.changeVisibility(message(id).receipt, delayMs);
+      },
+      deadLetter: async ({ body, group }, reason) => {
+        queue.deadLetters?.send({
+          body,
+          attributes: { reason },
+          ...(group === undefined ? {} : { group, deduplicationId: this.#ids.next() }),
+        });
+      },
+    };
+  }
+
+  #request(request: Request): void {
+    // The key stands for its hash, which is the group on SQS.
+    this.requests.send({ body: encodeRequest(request), group: request.key, deduplicationId: this.#ids.next() });
+  }
+
+  #report(report: Report): void {
+    this.reports.send({ body: encodeReport(report) });
+  }
+}
+
+export const silent: Telemetry = { decided() {}, count() {}, failed() {} };
+
+function found<T>(names: readonly string[], peek: (name: string) => T | undefined): ReadonlyMap<string, T> {
+  return new Map(
+    names.flatMap((name) => {
+      const record = peek(name);
+      return record === undefined ? [] : [[name, record] as const];
+    }),
+  );
+}

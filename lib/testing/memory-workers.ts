@@ -1,0 +1,109 @@
+import type { WorkerStore } from '../pool/ports.ts';
+import type { PoolState, WorkerRow } from '../pool/worker.ts';
+import type { Heartbeat, Registry } from '../worker/ports.ts';
+import { frozen, type IndexLag, noLag } from './frozen.ts';
+
+export type WorkerObserver = (workerId: string, before: WorkerRow | undefined, after: WorkerRow) => void;
+
+export interface MemoryWorkersOptions {
+  /** How far `list` and `poolState` are behind. */
+  readonly lag?: IndexLag;
+  readonly observe?: WorkerObserver;
+}
+
+/** Worker rows as DynamoDB keeps them: what the control plane sees and what the worker may do to its own row, on one table. */
+export class MemoryWorkers implements WorkerStore, Registry {
+  readonly #options: MemoryWorkersOptions;
+  readonly #rows = new Map<string, WorkerRow>();
+  readonly #listed = new Map<string, WorkerRow>();
+  #pool: PoolState = { state: 'open', generation: 1 };
+  #seenPool = this.#pool;
+
+  constructor(options: MemoryWorkersOptions = {}) {
+    this.#options = options;
+  }
+
+  async get(workerId: string): Promise<WorkerRow | undefined> {
+    return this.#rows.get(workerId);
+  }
+
+  async list(): Promise<readonly WorkerRow[]> {
+    return [...this.#listed.values()];
+  }
+
+  async stamp(workerId: string, session: string, generation: number): Promise<boolean> {
+    return this.#change(workerId, session, () => true, { generation }) !== undefined;
+  }
+
+  async poolState(): Promise<PoolState> {
+    return this.#seenPool;
+  }
+
+  async register(row: Parameters<Registry['register']>[0]): Promise<void> {
+    this.#write({ ...row, state: 'active', beat: 0, running: 0 });
+  }
+
+  async heartbeat({ workerId, session, running, answered }: Parameters<Registry['heartbeat']>[0]): Promise<Heartbeat> {
+    const beat = (this.#rows.get(workerId)?.beat ?? 0) + 1;
+    const row = this.#change(workerId, session, isHeard, { beat, running, ...(answered === undefined ? {} : { answered }) });
+    if (row) return { outcome: 'renewed', row };
+    const current = this.#rows.get(workerId);
+    return current ? { outcome: 'refused', row: current } : { outcome: 'refused' };
+  }
+
+  async drain(workerId: string, session: string): Promise<boolean> {
+    return this.#change(workerId, session, ({ state }) => state === 'active', { state: 'draining' }) !== undefined;
+  }
+
+  async leave(workerId: string, session: string): Promise<boolean> {
+    return this.#change(workerId, session, ({ state }) => state === 'draining' || state === 'left', { state: 'left' }) !== undefined;
+  }
+
+  /** Declares the session lost where its beat still is what somebody saw a full lease ago. */
+  async lose(workerId: string, session: string, beat: number): Promise<boolean> {
+    return this.#change(workerId, session, (row) => isHeard(row) && row.beat === beat, { state: 'lost' }) !== undefined;
+  }
+
+  setPool(pool: PoolState): void {
+    this.#pool = pool;
+    (this.#options.lag ?? noLag)(() => {
+      this.#seenPool = this.#pool;
+    });
+  }
+
+  /** Every row as it is. */
+  all(): readonly WorkerRow[] {
+    return [...this.#rows.values()];
+  }
+
+  peek(workerId: string): WorkerRow | undefined {
+    return this.#rows.get(workerId);
+  }
+
+  /** As a fault: the row is gone. */
+  delete(workerId: string): void {
+    this.#rows.delete(workerId);
+    this.#listed.delete(workerId);
+  }
+
+  #change(workerId: string, session: string, when: (row: WorkerRow) => boolean, change: Partial<WorkerRow>): WorkerRow | undefined {
+    const row = this.#rows.get(workerId);
+    return row?.session === session && when(row) ? this.#write({ ...row, ...change }) : undefined;
+  }
+
+  #write(next: WorkerRow): WorkerRow {
+    const row = frozen(next);
+    const before = this.#rows.get(row.workerId);
+    this.#rows.set(row.workerId, row);
+    (this.#options.lag ?? noLag)(() => {
+      const current = this.#rows.get(row.workerId);
+      if (current) this.#listed.set(row.workerId, current);
+    });
+    this.#options.observe?.(row.workerId, before, row);
+    return row;
+  }
+}
+
+function isHeard({ state }: WorkerRow): boolean {
+  return state === 'active' || state === 'draining';
+}
