@@ -68,8 +68,10 @@ export interface DispatchStore {
   /** Puts head and payload where no record is (an expired one counts as none). */
   admit(dispatch: AdmittedDispatch, payload: Uint8Array): Promise<Commit<Dispatch>>;
   /**
-   * Writes `next` where the record's status still is `expected` ('absent': where there is none) and its key and known
-   * fingerprint are those of `next`; with `maxFence`, only where the record's fence is not above it. Never lowers a fence, keeps the payload until the dispatch is over, and then deletes it.
+   * Writes what `next` knows more than the record, where the record's status still is `expected` ('absent': where there is none)
+   * and its key and known fingerprint are those of `next`; with `maxFence`, only where its fence is not above that. What the
+   * record has already stays (its `requestedAt`, an outcome `started`, a higher fence); so does the payload until the
+   * dispatch is over, and is deleted then.
    */
   change(next: Dispatch, expected: Dispatch['status'] | 'absent', maxFence?: Fence): Promise<Commit<Dispatch>>;
   /** Raises the record's fence to at least `fence`; nothing where it is there already, or where there is no record. */

@@ -1,0 +1,245 @@
+import type { Command, FactReport, JobError } from '../wire/index.ts';
+import { type Context, type Decision, type Effect, owed, settleStarted } from './decision.ts';
+import type { Dispatch } from './dispatch.ts';
+import type { Ending, EpochMs, Job, LiveJob, OwnedJob, PendingJob } from './job.ts';
+import type { PoolSettings } from './settings.ts';
+import { ended, pending, running, stoppedEnding } from './transitions.ts';
+
+/**
+ * Table 2: a report and the record of its key. A report settles a job or makes it wait; it never assigns.
+ *
+ * A matching report is read as an *answer*: the job is up, it is over, it has to be tried again, or nothing changed. The job's
+ * status then says what the answer means: one that is being stopped has ended by it; one that waits has overtaken most
+ * answers; one that ended repeats what it owes (decision.ts). A report that does not match settles at most the end of a dispatch
+ * that no job names, and tells a handler that must not run to stop.
+ */
+export interface ReportSnapshot {
+  readonly job?: Job;
+  /** Of the report's dispatch, where the job record does not answer for it. */
+  readonly dispatch?: Dispatch;
+  /** Of the dispatch that holds the key at the worker, where a start was refused as key-busy. */
+  readonly holder?: Dispatch;
+}
+
+/** Reports that say that no handler is alive; true of the worker whatever session it has by now. */
+const ENDS: ReadonlySet<FactReport['type']> = new Set(['finished', 'stopped', 'start-failed', 'released']);
+
+/** Whether the report speaks of what the record speaks of: the same dispatch and fence and, where there is one, the owner. */
+export function matches(job: Job, report: FactReport): boolean {
+  if (job.dispatchId !== report.dispatchId || job.fence !== report.fence) return false;
+  if (job.status === 'pending' || job.status === 'ended') return true;
+  return job.owner.worker === report.worker && (ENDS.has(report.type) || job.owner.session === report.session);
+}
+
+/** Which dispatch records the decider has to see: most reports match, and need none. */
+export function namedByReport(report: FactReport, job: Job | undefined): { readonly dispatch?: string; readonly holder?: string } {
+  const holder = report.type === 'refused' && report.reason === 'key-busy' ? { holder: report.running.dispatchId } : {};
+  return job && matches(job, report) ? holder : { dispatch: report.dispatchId, ...holder };
+}
+
+export function decideReport(snapshot: ReportSnapshot, report: FactReport, context: Context): Decision {
+  const { job, holder } = snapshot;
+  if (report.type === 'confirmed') return { rule: 'confirmed', effects: [{ type: 'count', name: 'confirmed-ignored' }] };
+  if (job && matches(job, report)) return decideMatching(job, report, holder, context);
+  if (job?.dispatchId === report.dispatchId && report.fence > job.fence) {
+    // A table restored to an earlier moment: the worker knows more than the record.
+    if (report.type === 'started') return { rule: 'started above the record', effects: [confirm(report)] };
+    if (ENDS.has(report.type) && job.status !== 'ended') return decideMatching(withFenceOf(report, job), report, holder, context);
+  }
+  return decideUnmatched(snapshot, report, context);
+}
+
+type Answer =
+  | { readonly type: 'up'; readonly startedAt: EpochMs }
+  | { readonly type: 'over'; readonly ending: Ending }
+  | { readonly type: 'again'; readonly because: PendingJob['because']; readonly dueAt: EpochMs; readonly attempt: number }
+  | { readonly type: 'unchanged' };
+
+function answerOf(job: LiveJob, report: FactReport, { now, settings }: Context): Answer {
+  const again = (because: PendingJob['because'], delayMs: number, attempt = job.attempt): Answer => ({
+    type: 'again',
+    because,
+    dueAt: now + delayMs,
+    attempt,
+  });
+  switch (report.type) {
+    case 'started':
+      return { type: 'up', startedAt: report.startedAt };
+    case 'start-failed':
+    case 'finished': {
+      const delayMs = report.error && retryDelayOf(report.type, report.error, job.attempt, settings);
+      if (delayMs === undefined) return { type: 'over', ending: endingOf(report, job) };
+      return again(report.type === 'finished' ? 'restart' : 'start-failed', delayMs, job.attempt + 1);
+    }
+    case 'released':
+    case 'stopped':
+      return again('released', 0);
+    case 'refused':
+      // The job keeps running there, as whatever it was started with.
+      if (report.reason === 'fingerprint-mismatch' && job.status === 'running') return { type: 'unchanged' };
+      return again('refused', settings.refusedDelayMs);
+    case 'stop-failed':
+    case 'confirmed':
+      return { type: 'unchanged' };
+    default:
+      return report satisfies never;
+  }
+}
+
+function decideMatching(job: Job, report: FactReport, holder: Dispatch | undefined, context: Context): Decision {
+  const { now } = context;
+  if (job.status === 'ended') return { rule: `${report.type} repeated`, effects: owed(job, now) };
+  const answer = answerOf(job, report, context);
+  if (job.status === 'pending') return decideWaiting(job, report, answer, holder, context);
+  const rule = `${report.type} at ${job.status}`;
+
+  if (answer.type === 'up') return decideUp(job, answer.startedAt, now, rule);
+  if (answer.type === 'unchanged') {
+    if (report.type !== 'stop-failed' || job.status !== 'releasing') return { rule, effects: alarms(report) };
+    const next = running(job, report.startedAt ?? report.at);
+    return { rule, next, effects: owed(next, now) };
+  }
+  if (job.status === 'stopping' || answer.type === 'over') {
+    const stopped = job.status === 'stopping' && report.type !== 'finished';
+    const ending = stopped ? stoppedEnding(job.startedAt ?? report.startedAt, report.at, job.stopReason) : endingOf(report, job);
+    const next = ended(job, ending, now);
+    return { rule, next, effects: owed(next, now) };
+  }
+  const busy = report.type === 'refused' && report.reason === 'key-busy' ? { busyAnswers: (job.busyAnswers ?? 0) + 1 } : {};
+  const next = pending(job, answer.because, answer.dueAt, {
+    ...startedAtOf(job, report),
+    ...busy,
+    ...(isHeldThere(report) ? { only: { worker: report.worker, session: report.session } } : {}),
+    attempt: answer.attempt,
+    avoid: report.worker,
+  });
+  return { rule, next, effects: [...owed(next, now), ...stopOfHolder(report, holder), ...alarms(report, next.busyAnswers)] };
+}
+
+/** Nobody owns the job any more: it was let go, or taken from its owner, and what that owner says was overtaken. */
+function decideWaiting(job: PendingJob, report: FactReport, answer: Answer, holder: Dispatch | undefined, { now }: Context): Decision {
+  const rule = `${report.type} at pending`;
+  // A start that failed is news only of an owner that was given up on; otherwise this job waits because of that very failure.
+  const news = report.type === 'finished' || job.because === 'owner-lost' || job.because === 'unrecognized';
+  if (answer.type === 'over' && news) {
+    const next = ended(job, answer.ending, now);
+    return { rule, next, effects: owed(next, now) };
+  }
+  if (answer.type === 'again' && answer.because === 'restart' && job.because !== 'restart') {
+    const next = pending(job, 'restart', answer.dueAt, { ...startedAtOf(job, report), attempt: answer.attempt, avoid: report.worker });
+    return { rule, next, effects: owed(next, now) };
+  }
+  return { rule, effects: [...owed(job, now), ...(isHeldThere(report) ? stopOfHolder(report, holder) : [])] };
+}
+
+/** The dispatch is settled as started first, whatever the job is doing by now; then comes what the job owes. */
+function decideUp(job: OwnedJob, startedAt: EpochMs, now: EpochMs, rule: string): Decision {
+  const known = job.status === 'running' || (job.status !== 'assigned' && job.startedAt !== undefined);
+  const up = job.status === 'assigned' ? running(job, startedAt) : { ...job, startedAt: job.startedAt ?? startedAt };
+  const settled = up.status === 'running' ? [] : [settleStarted(up, up.startedAt ?? startedAt)];
+  return { rule, ...(known ? {} : { next: up }), effects: [...settled, ...owed(up, now)] };
+}
+
+function decideUnmatched({ job, dispatch }: ReportSnapshot, report: FactReport, { now }: Context): Decision {
+  const isNamed = job?.dispatchId === report.dispatchId || job?.next === report.dispatchId;
+  const isLive = dispatch?.status === 'started';
+  const counted: readonly Effect[] = [{ type: 'count', name: 'report-unmatched' }, ...(job?.status === 'ended' ? owed(job, now) : [])];
+
+  if (ENDS.has(report.type)) {
+    if (isNamed || !(isLive || (!job && !dispatch))) return { rule: `${report.type} unmatched`, effects: counted };
+    const startedAt = dispatch?.status === 'started' ? { startedAt: dispatch.outcome.at } : {};
+    const { dispatchId, key, fingerprint, fence } = report;
+    const settlement = { dispatchId, key, fingerprint, fence, requestedAt: now, unnamed: true, ...endingOf(report, startedAt) } as const;
+    return { rule: `${report.type} of a dispatch that no job names`, effects: [{ type: 'settle', settlement }, ...counted] };
+  }
+  const runs = report.type === 'started' || report.type === 'stop-failed';
+  if (!job) return { rule: `${report.type} without a record`, effects: runs ? [confirm(report)] : counted };
+  if (report.type !== 'started') return { rule: `${report.type} unmatched`, effects: counted };
+
+  if (isLive && job.dispatchId !== report.dispatchId) {
+    // Its record was lost, and is not to be stopped over it.
+    if (job.status === 'ended' && job.next === undefined) return { rule: 'started at another end', effects: [confirm(report), ...counted] };
+    const neverStarted =
+      job.startedAt === undefined && (job.status === 'pending' || ('owner' in job && job.owner.session === report.session));
+    if (job.status === 'ended' || neverStarted) return { rule: 'started, not answered', effects: counted };
+  }
+  return { rule: 'started unmatched', effects: [tell(stopCommand(report, report)), ...counted] };
+}
+
+/** How a dispatch ends by this report, the time being the worker's. */
+function endingOf(report: FactReport, job: { readonly startedAt?: EpochMs; readonly attempt?: number }): Ending {
+  const finishedAt = report.at;
+  const startedAt = job.startedAt ?? report.startedAt;
+  if (report.type === 'stopped') return stoppedEnding(startedAt, finishedAt, 'stop-requested');
+  const error =
+    report.type === 'released'
+      ? RECORD_LOST
+      : 'error' in report && report.error
+        ? { code: report.error.code, message: report.error.message }
+        : undefined;
+  if (report.type === 'finished' && !error) {
+    const { result, resultOmitted } = report;
+    const kept = { ...(result === undefined ? {} : { result }), ...(resultOmitted ? { resultOmitted } : {}) };
+    return { outcome: { outcome: 'started', at: startedAt ?? finishedAt }, end: { status: 'succeeded', finishedAt, ...kept } };
+  }
+  const failure = error ?? RECORD_LOST;
+  if (startedAt === undefined && report.type !== 'finished')
+    return { outcome: { outcome: 'start-failed', error: failure, attempts: job.attempt ?? 1 } };
+  return { outcome: { outcome: 'started', at: startedAt ?? finishedAt }, end: { status: 'failed', finishedAt, error: failure } };
+}
+
+const RECORD_LOST = { code: 'record-lost', message: 'the worker let the job go, and no record of it was there to place it by' };
+
+/** Delay of the next try, ms; undefined where there is none. */
+function retryDelayOf(type: 'start-failed' | 'finished', error: JobError, attempt: number, settings: PoolSettings): number | undefined {
+  const { restart, startAttempts, backoffMs, maxBackoffMs } = settings;
+  const policy = type === 'finished' && restart.type === 'on-failure' ? restart : undefined;
+  const attempts = error.retryable ? startAttempts : (policy?.maxAttempts ?? 0);
+  if (attempt >= attempts) return undefined;
+  const first = error.retryable ? backoffMs : (policy?.backoffMs ?? backoffMs);
+  return Math.min(error.retryAfterMs ?? first * 2 ** (attempt - 1), maxBackoffMs);
+}
+
+/** Another handler of the key is up there, so the job may go nowhere else. */
+function isHeldThere(report: FactReport): boolean {
+  return report.type === 'refused' && (report.reason === 'key-busy' || report.reason === 'fingerprint-mismatch');
+}
+
+/** The stale handler that holds the key is told to stop; not where its dispatch is up and unended, for then its record was lost. */
+function stopOfHolder(report: FactReport, holder: Dispatch | undefined): readonly Effect[] {
+  if (report.type !== 'refused' || report.reason !== 'key-busy' || holder?.status === 'started') return [];
+  return [tell(stopCommand(report, report.running))];
+}
+
+/** From this many key-busy answers in a row the job's owner needs an operator. */
+const BUSY_ALARM = 5;
+
+function alarms(report: FactReport, busyAnswers = 0): readonly Effect[] {
+  if (report.type !== 'refused') return [];
+  if (report.reason === 'fingerprint-mismatch') return [{ type: 'count', name: 'fingerprint-mismatch-alarm' }];
+  return report.reason === 'key-busy' && busyAnswers >= BUSY_ALARM ? [{ type: 'count', name: 'key-busy-alarm' }] : [];
+}
+
+function startedAtOf(job: LiveJob, report: FactReport): { readonly startedAt?: EpochMs } {
+  const startedAt = job.startedAt ?? report.startedAt;
+  return startedAt === undefined ? {} : { startedAt };
+}
+
+function withFenceOf({ fence, worker, session }: FactReport, job: LiveJob): LiveJob {
+  return job.status === 'pending' ? { ...job, fence } : { ...job, fence, owner: { worker, session } };
+}
+
+function confirm(report: FactReport): Effect {
+  return tell({ op: 'confirm', session: report.session, key: report.key, fence: report.fence });
+}
+
+function stopCommand(
+  { key, session }: FactReport,
+  { dispatchId, fingerprint, fence }: { readonly dispatchId: string; readonly fingerprint: string; readonly fence: number },
+): Command {
+  return { op: 'stop', session, key, dispatchId, fingerprint, fence, reason: 'stop-requested' };
+}
+
+function tell(command: Command): Effect {
+  return { type: 'tell', command };
+}

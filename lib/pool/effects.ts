@@ -1,0 +1,151 @@
+import type { Command } from '../wire/index.ts';
+import type { Decision, Effect, OwnerCommand } from './decision.ts';
+import { type AdmittedDispatch, type Dispatch, type Settlement, settle } from './dispatch.ts';
+import { PoolError } from './errors.ts';
+import type { OwnedJob } from './job.ts';
+import type { PoolPorts } from './ports.ts';
+import type { PoolSettings } from './settings.ts';
+import { isOwnerLost, type Owner } from './worker.ts';
+
+/**
+ * Decisions carried out. Each call is one conditional write or one send, in the decision's order, and the function may die
+ * between any two: what is missing then is what deciding the message again yields (decision.ts).
+ */
+export type Carried =
+  | { readonly outcome: 'done' }
+  /** Somebody else wrote first; nothing of the decision's commit or effects happened. */
+  | { readonly outcome: 'lost-race' }
+  /** Committed, but the owner that a command was meant for is lost; effects after that one did not happen. */
+  | { readonly outcome: 'owner-lost'; readonly job: OwnedJob };
+
+const DONE: Carried = { outcome: 'done' };
+
+/** What a delivery has read or written already of the dispatch that it starts, so that sending the start reads nothing again. */
+export interface KnownStart {
+  readonly dispatch: Dispatch;
+  readonly payload: Uint8Array;
+}
+
+export interface Carrier {
+  readonly ports: PoolPorts;
+  readonly settings: PoolSettings;
+  /** The request function reads the owner's row before a command; a report's commands go out as they are. */
+  readonly checksOwner: boolean;
+  readonly known?: KnownStart;
+}
+
+export async function carryOut(carrier: Carrier, { before = [], next, effects = [] }: Decision, rev: string | undefined): Promise<Carried> {
+  const { jobs } = carrier.ports;
+  for (const effect of before) {
+    const carried = await run(carrier, effect);
+    if (carried.outcome !== 'done') return carried;
+  }
+  if (next && (await jobs.commit(next, rev)).outcome === 'lost') return { outcome: 'lost-race' };
+  for (const effect of effects) {
+    const carried = await run(carrier, effect);
+    if (carried.outcome !== 'done') return carried;
+  }
+  return DONE;
+}
+
+async function run(carrier: Carrier, effect: Effect): Promise<Carried> {
+  const { ports, settings } = carrier;
+  switch (effect.type) {
+    case 'admit': {
+      const { outcome } = await ports.dispatches.admit(effect.dispatch, effect.payload);
+      return outcome === 'won' ? DONE : { outcome: 'lost-race' };
+    }
+    case 'settle':
+      await settleDispatch(ports, settings, effect.settlement);
+      return DONE;
+    case 'send':
+    case 'check-owner': {
+      if (carrier.checksOwner && (await isLost(ports, effect.job.owner))) return { outcome: 'owner-lost', job: effect.job };
+      if (effect.type === 'send') await sendToOwner(carrier, effect.job, effect.command);
+      return DONE;
+    }
+    case 'tell':
+      if ((await ports.commands.send(effect.command)) === 'no-inbox') ports.telemetry.count('command-dropped');
+      return DONE;
+    case 'request':
+      await ports.requests.send(effect.request);
+      return DONE;
+    case 'count':
+      ports.telemetry.count(effect.name);
+      return DONE;
+    case 'fail':
+      throw new PoolError(effect.code, effect.message, { retryable: true });
+    default:
+      return effect satisfies never;
+  }
+}
+
+async function isLost(ports: PoolPorts, owner: Owner): Promise<boolean> {
+  return isOwnerLost(await ports.workers.get(owner.worker), owner);
+}
+
+async function sendToOwner(carrier: Carrier, job: OwnedJob, command: OwnerCommand): Promise<void> {
+  const { ports } = carrier;
+  const sent = await ports.commands.send(await commandFor(carrier, job, command));
+  if (sent === 'sent') return;
+  if (!carrier.checksOwner) return ports.telemetry.count('command-dropped');
+  // The row still names the session, so its inbox is only not there yet, or was taken from it: the message comes again.
+  const { worker, session } = job.owner;
+  throw new PoolError('unavailable', `worker "${worker}": no inbox of session ${session}, which its row still names`, { retryable: true });
+}
+
+async function commandFor(carrier: Carrier, job: OwnedJob, command: OwnerCommand): Promise<Command> {
+  const { key, dispatchId, fingerprint, fence } = job;
+  const to = { session: job.owner.session, key, fence };
+  switch (command.op) {
+    case 'start':
+      return { op: 'start', ...to, dispatchId, fingerprint, attempt: job.attempt, payload: await payloadFor(carrier, job) };
+    case 'stop':
+      return { op: 'stop', ...to, dispatchId, fingerprint, reason: job.status === 'stopping' ? job.stopReason : 'stop-requested' };
+    case 'release':
+      return { op: 'release', ...to, dispatchId, fingerprint, reason: job.status === 'releasing' ? job.releaseReason : 'moved' };
+    case 'notify':
+      return { op: 'notify', ...to, id: command.id, payload: command.payload };
+    default:
+      return command satisfies never;
+  }
+}
+
+/** Before any start is sent, the dispatch record's fence is at least that start's. */
+async function payloadFor({ ports, known }: Carrier, { key, dispatchId, fence }: OwnedJob): Promise<Uint8Array> {
+  const mine = known?.dispatch.dispatchId === dispatchId ? known : undefined;
+  const dispatch = mine?.dispatch ?? (await ports.dispatches.get(dispatchId));
+  const payload = mine?.payload ?? (await ports.dispatches.payload(dispatchId));
+  if (!dispatch || !payload) {
+    const what = dispatch ? 'payload' : 'record';
+    throw new PoolError('record-missing', `dispatch "${dispatchId}" at key "${key}": its ${what} is missing, so it cannot be started`, {
+      retryable: true,
+    });
+  }
+  if (dispatch.fence < fence) await ports.dispatches.raiseFence(dispatchId, fence);
+  return payload;
+}
+
+/**
+ * Records an outcome, or an outcome and an end, where they are not recorded yet. A first start is written without reading:
+ * nearly always the record is just admitted, and where it is not, the failed condition brings back what it is.
+ */
+export async function settleDispatch(ports: PoolPorts, settings: PoolSettings, settlement: Settlement): Promise<void> {
+  const { dispatches, clock } = ports;
+  const expiresAt = clock.now() + settings.retentionMs;
+  let seen =
+    settlement.outcome.outcome === 'started' && !settlement.end ? presumed(settlement) : await dispatches.get(settlement.dispatchId);
+  // Each lost race finds the record further on its one way (dispatch.ts); it can be lost thrice, and expiry starts anew once.
+  for (let tries = 0; tries < 6; tries++) {
+    const next = settle(seen, settlement, expiresAt);
+    if (!next) return;
+    const commit = await dispatches.change(next, seen?.status ?? 'absent', settlement.unnamed && settlement.fence);
+    if (commit.outcome === 'won') return;
+    seen = commit.current;
+  }
+  throw new PoolError('contended', `dispatch "${settlement.dispatchId}": changed at each try to settle it`, { retryable: true });
+}
+
+function presumed({ dispatchId, key, fingerprint = '', fence, requestedAt }: Settlement): AdmittedDispatch {
+  return { status: 'admitted', dispatchId, key, fingerprint, fence, requestedAt };
+}
