@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import * as fields from './fields.ts';
 import { encodeMessage, type Format, type Parsed, parseMessage } from './message.ts';
 

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { asciiJson } from './ascii.ts';
 import { breachOf, idRule, keyRule, type TextRule } from './key.ts';
 import { maxPayloadBytes } from './payload.ts';
@@ -6,6 +6,8 @@ import { maxPayloadBytes } from './payload.ts';
 // The fields that messages are made of. In each, `error` is the limit: what a refusal says is allowed. The fact comes from the value,
 // or, where the value alone does not show it, from the `fact` of a custom issue. What JSON Schema cannot say (bytes, surrogates) is
 // said by its description, and its length in characters is a bound that every allowed value keeps.
+//
+// zod is imported as a namespace: a bundler drops what is not used of it, three quarters of its size.
 
 function text(by: TextRule, description: string) {
   return z

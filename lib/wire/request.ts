@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import * as fields from './fields.ts';
 import { encodeMessage, type Format, type Parsed, parseMessage } from './message.ts';
 
@@ -50,6 +50,7 @@ export interface MoveRequest {
 export type Request = StartRequest | StopRequest | NotifyRequest | AssignRequest | MoveRequest;
 
 const { version: v, key } = fields;
+const internal = { description: 'Internal: sent by the control plane alone.', 'x-internal': true };
 
 /** The wire form, by `op`. */
 export const requestSchemas = {
@@ -64,8 +65,8 @@ export const requestSchemas = {
   }),
   stop: z.strictObject({ v, op: z.literal('stop'), key, dispatchId: fields.dispatchId.optional() }),
   notify: z.strictObject({ v, op: z.literal('notify'), key, ...fields.payload, id: fields.notificationId }),
-  assign: z.strictObject({ v, op: z.literal('assign'), key }).meta({ description: 'Internal.' }),
-  move: z.strictObject({ v, op: z.literal('move'), key, fence: fields.fence }).meta({ description: 'Internal.' }),
+  assign: z.strictObject({ v, op: z.literal('assign'), key }).meta(internal),
+  move: z.strictObject({ v, op: z.literal('move'), key, fence: fields.fence }).meta(internal),
 };
 
 type WireRequest = z.output<(typeof requestSchemas)[keyof typeof requestSchemas]>;
