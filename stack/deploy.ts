@@ -1,9 +1,9 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { delimiter, dirname, join } from 'node:path';
-import { childEnvironment, type Environment } from './environment.ts';
-import { run } from './leashed.ts';
+import { join } from 'node:path';
+import { childEnvironment, type Environment, pathToThisNode } from './environment.ts';
+import { removeFolder, run } from './leashed.ts';
 
 const cdk = createRequire(import.meta.url).resolve('aws-cdk/bin/cdk');
 
@@ -33,7 +33,7 @@ export async function deploy(deployment: Deployment): Promise<Outputs> {
   try {
     return await deployFrom(folder, deployment);
   } finally {
-    await rm(folder, { recursive: true, force: true });
+    await removeFolder(folder);
   }
 }
 
@@ -42,7 +42,7 @@ async function deployFrom(folder: string, { app, context, target, root, signal }
   const outputs = join(folder, 'outputs.json');
   const environment = childEnvironment({
     ...root,
-    PATH: [dirname(process.execPath), process.env.PATH].join(delimiter),
+    PATH: pathToThisNode(),
     // The CDK remembers under its home which account a key belongs to; an emulator's `test` has no place there.
     CDK_HOME: join(folder, 'cdk-home'),
     CDK_DISABLE_CLI_TELEMETRY: 'true',

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { devNull } from 'node:os';
+import { delimiter, dirname } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 
 /** Environment variables, ready for a child process. */
@@ -48,6 +49,11 @@ export function clientConfig(environment: Environment) {
 export function childEnvironment(environment: Environment, base: NodeJS.ProcessEnv = process.env): Environment {
   const kept = Object.entries(base).filter((entry): entry is [string, string] => entry[1] !== undefined && !entry[0].startsWith('AWS_'));
   return { ...Object.fromEntries(kept), AWS_CONFIG_FILE: devNull, AWS_SHARED_CREDENTIALS_FILE: devNull, ...environment };
+}
+
+/** A PATH on which `node` is the one that runs this process. */
+export function pathToThisNode(): string {
+  return [dirname(process.execPath), process.env.PATH].join(delimiter);
 }
 
 /** Makes this process trust a certificate too, as `NODE_EXTRA_CA_CERTS` does for a process that is yet to start. */

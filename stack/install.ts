@@ -1,12 +1,12 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { childEnvironment } from './environment.ts';
 import { StackError } from './errors.ts';
-import { run } from './leashed.ts';
+import { removeFolder, run } from './leashed.ts';
 import { findPython } from './python.ts';
 
 const requirements = fileURLToPath(new URL('./requirements.txt', import.meta.url));
@@ -38,7 +38,7 @@ export async function installMiniStack(log: (line: string) => void, signal?: Abo
     await run(`Installing MiniStack ${version}`, pythonOf(made), pip, options);
     await putInPlace(made, installation, join(folder, 'broken'), version);
   } finally {
-    await rm(folder, { recursive: true, force: true });
+    await removeFolder(folder);
   }
   return python;
 }

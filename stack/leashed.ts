@@ -7,11 +7,16 @@ import { StackError } from './errors.ts';
 const leash = fileURLToPath(new URL('./leash.ts', import.meta.url));
 const tailLength = 4_000;
 
+/** Removes a folder, whoever may still be writing into it. */
+export function removeFolder(folder: string): Promise<void> {
+  return rm(folder, { recursive: true, force: true, maxRetries: 5 });
+}
+
 export interface LeashOptions {
   readonly cwd: string;
   /** The command's whole environment. */
   readonly environment: Environment;
-  /** Removed when the command is ended before its own time: by `end`, or because this process is gone. */
+  /** Removed when the command is ended before its own time: by `release`, or because this process is gone. */
   readonly folder: string;
   /** A file descriptor that takes the command's output. Default: kept in memory, see `Ended.output`. */
   readonly log?: number;
@@ -26,8 +31,8 @@ export interface Ended {
 export interface Leashed {
   /** Settles when the command has ended, by itself or not. Never rejects. */
   readonly ended: Promise<Ended>;
-  /** Ends the command and everything it started, and removes its folder. */
-  end(): Promise<void>;
+  /** Ends the command and everything it started, and removes its folder; `ended` says when. */
+  release(): void;
 }
 
 /** Starts a command that does not outlive this process, however this process ends. */
@@ -40,41 +45,32 @@ export function startLeashed(command: string, args: readonly string[], options: 
     stdio: ['pipe', output, output],
   });
   let tail = '';
-  const keep = (chunk: Buffer): void => {
-    tail = (tail + chunk.toString()).slice(-tailLength);
-  };
-  child.stdout?.on('data', keep);
-  child.stderr?.on('data', keep);
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.setEncoding('utf8').on('data', (text: string) => {
+      tail = (tail + text).slice(-tailLength);
+    });
+  }
   // Closing the pipe of a leash that has just ended by itself is not an error.
   child.stdin?.on('error', () => undefined);
   const ended = new Promise<Ended>((resolve) => {
     child.on('error', (error) => resolve({ code: 127, output: error.message }));
     child.on('close', (code) => resolve({ code: code ?? 137, output: tail }));
   });
-  return {
-    ended,
-    async end() {
-      child.stdin?.end();
-      await ended;
-      await rm(options.folder, { recursive: true, force: true });
-    },
-  };
+  return { ended, release: () => void child.stdin?.end() };
 }
 
-/** Runs a command to its end. Throws `StackError` when it fails, and the signal's reason when aborted. */
-export async function run(
-  what: string,
-  command: string,
-  args: readonly string[],
-  options: LeashOptions & { readonly signal?: AbortSignal | undefined },
-) {
+export interface RunOptions extends LeashOptions {
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Runs a command to its end; `what` names it in errors. Throws `StackError` when it fails, and the signal's reason when aborted. */
+export async function run(what: string, command: string, args: readonly string[], options: RunOptions): Promise<void> {
   const { signal } = options;
   signal?.throwIfAborted();
   const leashed = startLeashed(command, args, options);
-  const onAbort = (): void => void leashed.end();
-  signal?.addEventListener('abort', onAbort, { once: true });
+  signal?.addEventListener('abort', leashed.release, { once: true });
   const { code, output } = await leashed.ended;
-  signal?.removeEventListener('abort', onAbort);
+  signal?.removeEventListener('abort', leashed.release);
   signal?.throwIfAborted();
   if (code !== 0) throw new StackError(`${what} failed (exit code ${code}):\n${redact(output.trim(), options.environment)}`);
 }

@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { GetParameterCommand, SSMClient } from '@aws-sdk/client-ssm';
 import { GetCallerIdentityCommand, STSClient } from '@aws-sdk/client-sts';
+import { configParameter, type PoolConfig, poolConfigSchema } from '../lib/aws/config.ts';
 import { deploy, type Outputs } from './deploy.ts';
 import { awsEnvironment, type Credentials, clientConfig, type Endpoint, type Environment } from './environment.ts';
 import { StackError } from './errors.ts';
@@ -26,8 +27,7 @@ export interface LocalStack extends AsyncDisposable {
   readonly endpoint: string;
   readonly region: string;
   readonly pool: string;
-  /** What the pool's parameter `/holdfast/<pool>/config` says. */
-  readonly poolConfig: unknown;
+  readonly poolConfig: PoolConfig;
   readonly outputs: Outputs;
   /** Environment variables for a child process: the role of each grant, and the account's root. */
   readonly environments: Readonly<Record<Grant | 'root', Environment>>;
@@ -126,14 +126,14 @@ async function accountOf(root: Environment): Promise<string> {
   }
 }
 
-async function readPoolConfig(root: Environment, pool: string): Promise<unknown> {
-  const name = `/holdfast/${pool}/config`;
+async function readPoolConfig(root: Environment, pool: string): Promise<PoolConfig> {
+  const name = configParameter(pool);
   const ssm = new SSMClient(clientConfig(root));
   try {
     const { Parameter: parameter } = await ssm.send(new GetParameterCommand({ Name: name }));
-    return JSON.parse(parameter?.Value ?? '');
+    return poolConfigSchema.parse(JSON.parse(parameter?.Value ?? ''));
   } catch (cause) {
-    throw new StackError(`The app was deployed, but its parameter "${name}" cannot be read`, { cause });
+    throw new StackError(`The app is deployed, but its parameter "${name}" holds no configuration of a pool: ${cause}`, { cause });
   } finally {
     ssm.destroy();
   }

@@ -1,14 +1,14 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, mkdtemp, open, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, open, readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { delimiter, dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { trustCertificate } from './environment.ts';
+import { pathToThisNode, trustCertificate } from './environment.ts';
 import { StackError } from './errors.ts';
-import { type Leashed, startLeashed } from './leashed.ts';
+import { removeFolder, startLeashed } from './leashed.ts';
 
 const startDeadlineMs = 30_000;
 const lookEveryMs = 50;
@@ -29,72 +29,60 @@ export interface MiniStack {
 
 /** Starts MiniStack and waits until it answers. This process trusts its certificate from then on. */
 export async function startMiniStack(python: string, signal?: AbortSignal): Promise<MiniStack> {
+  for (let attempt = 1; ; attempt += 1) {
+    const ministack = await launch(python);
+    const answer = await firstAnswer(ministack, signal);
+    if (answer === 'up') return ministack;
+    const printed = await readFile(ministack.log, 'utf8');
+    await ministack.end();
+    signal?.throwIfAborted();
+    // Somebody took the port between our look and MiniStack's.
+    if (attempt < portAttempts && answer === 'ended' && printed.includes('address already in use')) continue;
+    const fact = answer === 'ended' ? 'ended at once' : `did not answer within ${startDeadlineMs / 1000} s`;
+    throw new StackError(`MiniStack ${fact}:\n${printed.slice(-4_000)}`);
+  }
+}
+
+async function launch(python: string): Promise<MiniStack> {
   const folder = await mkdtemp(join(tmpdir(), 'holdfast-stack-'));
   try {
     // MiniStack writes the functions' entry files, which are CommonJS, below its temporary folder; Node looks for the module type upwards.
     await writeFile(join(folder, 'package.json'), '{"type":"commonjs"}');
-    const certificate = await makeCertificate(folder);
+    const { certificate, key } = await makeCertificate(folder);
     trustCertificate(certificate);
-    for (let attempt = 1; ; attempt += 1) {
-      const port = await freePort();
-      const log = join(folder, `ministack-${port}.log`);
-      const ministack = { url: `https://localhost:${port}`, certificate, log, ...(await launch(python, folder, port, log)) };
-      const answer = await firstAnswer(ministack, signal);
-      if (answer === 'up') return ministack;
-      const printed = await readFile(log, 'utf8');
-      await ministack.end().finally(() => signal?.throwIfAborted());
-      // Somebody took the port between our look and MiniStack's.
-      if (attempt < portAttempts && answer === 'ended' && printed.includes('address already in use')) continue;
-      throw new StackError(
-        `MiniStack ${answer === 'ended' ? 'ended at once' : `did not answer within ${startDeadlineMs / 1000} s`}:\n${printed.slice(-4_000)}`,
-      );
-    }
-  } catch (error) {
-    await rm(folder, { recursive: true, force: true });
-    throw error;
-  }
-}
-
-async function launch(python: string, folder: string, port: number, log: string): Promise<Leashed> {
-  const certificate = join(folder, 'cert.pem');
-  const key = join(folder, 'key.pem');
-  const bind = `127.0.0.1:${port}`;
-  // Not the `ministack` command: with TLS it takes port 443 too. Not the whole environment either: functions inherit MiniStack's.
-  const args = [
-    '-I',
-    '-m',
-    'hypercorn',
-    'ministack.app:app',
-    '--workers',
-    '0',
-    '--bind',
-    bind,
-    '--certfile',
-    certificate,
-    '--keyfile',
-    key,
-    '--keep-alive',
-    '75',
-  ];
-  const environment = {
-    PATH: [dirname(process.execPath), process.env.PATH].join(delimiter),
-    TMPDIR: folder,
-    AUTH: 'true',
-    USE_SSL: '1',
-    BIND_HOST: '127.0.0.1',
-    GATEWAY_PORT: String(port),
-    MINISTACK_SSL_CERT: certificate,
-    MINISTACK_SSL_KEY: key,
-    NODE_EXTRA_CA_CERTS: certificate,
-    // Services that would listen on ports of their own.
-    SFTP_ENABLED: '0',
-    IOT_MTLS_ENABLED: '0',
-  };
-  const file = await open(log, 'w');
-  try {
-    return startLeashed(python, args, { cwd: folder, environment, folder, log: file.fd });
-  } finally {
+    const port = await freePort();
+    // Not the `ministack` command, which takes port 443 too where it can.
+    const command = '-I -m hypercorn ministack.app:app --workers 0 --keep-alive 75'.split(' ');
+    const args = [...command, '--bind', `127.0.0.1:${port}`, '--certfile', certificate, '--keyfile', key];
+    // Not this process's environment: functions inherit MiniStack's.
+    const environment = {
+      PATH: pathToThisNode(),
+      TMPDIR: folder,
+      AUTH: 'true',
+      USE_SSL: '1',
+      BIND_HOST: '127.0.0.1',
+      GATEWAY_PORT: String(port),
+      MINISTACK_SSL_CERT: certificate,
+      MINISTACK_SSL_KEY: key,
+      NODE_EXTRA_CA_CERTS: certificate,
+      // Services that would listen on ports of their own.
+      SFTP_ENABLED: '0',
+      IOT_MTLS_ENABLED: '0',
+    };
+    const log = join(folder, 'ministack.log');
+    const file = await open(log, 'w');
+    const leashed = startLeashed(python, args, { cwd: folder, environment, folder, log: file.fd });
     await file.close();
+    const end = async (): Promise<void> => {
+      leashed.release();
+      await leashed.ended;
+      // It is still there where MiniStack ended by itself.
+      await removeFolder(folder);
+    };
+    return { url: `https://localhost:${port}`, certificate, log, ended: leashed.ended, end };
+  } catch (error) {
+    await removeFolder(folder);
+    throw error;
   }
 }
 
@@ -125,27 +113,16 @@ export async function freePort(): Promise<number> {
   return address.port;
 }
 
-async function makeCertificate(folder: string): Promise<string> {
+async function makeCertificate(folder: string): Promise<{ readonly certificate: string; readonly key: string }> {
   const [certificate, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
-  const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1'];
-  const use = ['-addext', 'basicConstraints=critical,CA:FALSE', '-addext', 'extendedKeyUsage=serverAuth'];
-  const files = ['-keyout', key, '-out', certificate];
-  await promisify(execFile)('openssl', [
-    'req',
-    '-x509',
-    '-newkey',
-    'rsa:2048',
-    '-nodes',
-    '-days',
-    '30',
-    ...subject,
-    ...use,
-    ...files,
-  ]).catch((error: NodeJS.ErrnoException & { readonly stderr?: string }) => {
-    if (error.code === 'ENOENT')
-      throw new StackError('The local stack makes its certificate with openssl, which was not found on the PATH: install it.');
-    throw new StackError(`openssl could not make a certificate (OpenSSL 1.1.1 or later is needed):\n${error.stderr ?? error.message}`);
-  });
-  await chmod(key, 0o600);
-  return certificate;
+  const request = 'req -x509 -newkey rsa:2048 -nodes -days 30 -subj /CN=localhost -addext subjectAltName=DNS:localhost,IP:127.0.0.1';
+  const use = '-addext basicConstraints=critical,CA:FALSE -addext extendedKeyUsage=serverAuth';
+  try {
+    await promisify(execFile)('openssl', [...request.split(' '), ...use.split(' '), '-keyout', key, '-out', certificate]);
+  } catch (error) {
+    const { code, stderr } = error as { readonly code?: unknown; readonly stderr?: string };
+    if (code === 'ENOENT') throw new StackError('The local stack makes its certificate with openssl, which is not on the PATH: install it');
+    throw new StackError(`openssl could not make a certificate (1.1.1 or later is needed):\n${stderr}`, { cause: error });
+  }
+  return { certificate, key };
 }
