@@ -94,19 +94,20 @@ export function summarize({ before = [], next, effects = [], again }: Decision):
   return steps.length === 0 ? 'nothing' : steps.join('; ');
 }
 
-function jobInWords(job: Job): string {
+/** A job's state, as the tables name it. */
+export function jobInWords(job: Job): string {
   const next = job.next === undefined ? '' : `, next ${job.next}`;
   switch (job.status) {
     case 'pending':
-      return `pending (${job.because}${job.only ? ', only' : ''}${next})`;
+      return `pending (${job.because}${job.only ? ', only there' : ''})${next}`;
     case 'ended':
-      return `ended (${endingInWords(job.settled)}${next})`;
+      return `ended (${endingInWords(job.settled)})${next}`;
     case 'stopping':
-      return `stopping (${job.stopReason}${next})`;
+      return `stopping (${job.stopReason})${next}`;
     case 'assigned':
     case 'running':
     case 'releasing':
-      return next ? `${job.status} (${next.slice(2)})` : job.status;
+      return `${job.status}${next}`;
     default:
       return job satisfies never;
   }
