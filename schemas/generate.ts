@@ -32,7 +32,10 @@ interface Payload {
   readonly base64: string;
   readonly times: number;
 }
-const repeated = (bytes: Uint8Array | string, times = 1): Payload => ({ base64: Buffer.from(bytes).toString('base64'), times });
+function repeated(payload: string | readonly number[], times = 1): Payload {
+  const bytes = typeof payload === 'string' ? Buffer.from(payload) : Buffer.from(payload);
+  return { base64: bytes.toString('base64'), times };
+}
 const bytesOf = ({ base64, times }: Payload) => new Uint8Array(Buffer.concat(Array(times).fill(Buffer.from(base64, 'base64'))));
 
 const payloads: readonly Payload[] = [

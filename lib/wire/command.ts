@@ -102,7 +102,7 @@ export const commandSchemas = {
       pages: fields.pages,
       jobs: z.array(askedJob, { error: 'a list of jobs' }),
     })
-    .check(fields.isPageOfPages),
+    .check(fields.checkPage),
   confirm: z.object({ v, op: z.literal('confirm'), session, key, fence }),
 };
 

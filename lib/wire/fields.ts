@@ -19,13 +19,13 @@ function text(by: TextRule, description: string) {
     .meta({ description: `${description} ${by.limit}.`, minLength: 1, maxLength: by.maxBytes });
 }
 
-function integer(description: string, minimum: number, maximum = Number.MAX_SAFE_INTEGER) {
-  const error = `an integer from ${minimum} to ${maximum}`;
+function integer(description: string, minimum: number, maximum = Number.MAX_SAFE_INTEGER, what = 'an integer') {
+  const error = `${what} from ${minimum} to ${maximum}`;
   return z.int({ error }).min(minimum, { error }).max(maximum, { error }).meta({ description });
 }
 
 /** Epoch ms that a `Date` can hold. */
-const time = (description: string) => integer(`${description} Epoch ms.`, 0, 8_640_000_000_000_000);
+const time = (description: string) => integer(`${description} Epoch ms.`, 0, 8_640_000_000_000_000, 'whole epoch ms');
 const oneOf = <const T extends string>(values: readonly T[]) => z.enum(values, { error: `one of ${values.join(', ')}` });
 
 export const version = z.literal(1, { error: '1' }).meta({ description: 'Version of the format.' });
@@ -46,7 +46,7 @@ export const attempt = integer('1 for the first try; rises with each retry or re
 export const beat = integer('The beat of the worker when the round was opened.', 0);
 export const page = integer('1 to pages.', 1);
 export const pages = integer('How many pages there are.', 1);
-export function isPageOfPages({ value: { page, pages }, issues }: z.core.ParsePayload<{ page: number; pages: number }>): void {
+export function checkPage({ value: { page, pages }, issues }: z.core.ParsePayload<{ page: number; pages: number }>): void {
   if (page <= pages) return;
   issues.push({ code: 'custom', path: ['page'], input: page, message: `1 to pages, ${pages}`, params: { fact: `is ${page}` } });
 }

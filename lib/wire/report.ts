@@ -217,7 +217,7 @@ export const reportSchemas = {
       pages: fields.pages,
       entries: z.array(entry, { error: 'a list of entries' }),
     })
-    .check(fields.isPageOfPages),
+    .check(fields.checkPage),
 };
 
 type WireReport = z.output<(typeof reportSchemas)[keyof typeof reportSchemas]>;
