@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { asciiJson } from './ascii.ts';
-import { breachOf, idRule, keyRule, type TextRule } from './key.ts';
+import { breachOf, idRule, keyRule, type TextRule, textRule } from './key.ts';
 import { maxPayloadBytes } from './payload.ts';
 
 // The fields that messages are made of. In each, `error` is the limit: what a refusal says is allowed. The fact comes from the value,
@@ -16,7 +16,7 @@ function text(by: TextRule, description: string) {
       const fact = breachOf(value, by);
       if (fact) issues.push({ code: 'custom', input: value, message: by.limit, params: { fact } });
     })
-    .meta({ description: `${description} ${by.limit}.`, minLength: 1, maxLength: by.maxBytes });
+    .meta({ description: `${description} ${by.limit}.`, minLength: by.minBytes, maxLength: by.maxBytes });
 }
 
 function integer(description: string, minimum: number, maximum = Number.MAX_SAFE_INTEGER, what = 'an integer') {
@@ -98,18 +98,11 @@ export function jsonLength(value: unknown): number | undefined {
 }
 
 export const maxMessageBytes = 256;
-const messageLimit = `at most ${maxMessageBytes} bytes of UTF-8`;
 export const jobError = z
   .object(
     {
       code: text(idRule, 'For programs.'),
-      message: z
-        .string({ error: messageLimit })
-        .check(({ value, issues }) => {
-          const fact = value === '' ? undefined : breachOf(value, { maxBytes: maxMessageBytes, limit: messageLimit });
-          if (fact) issues.push({ code: 'custom', input: value, message: messageLimit, params: { fact } });
-        })
-        .meta({ description: `For people; ${messageLimit}.`, maxLength: maxMessageBytes }),
+      message: text(textRule(0, maxMessageBytes), 'For people.'),
       retryable: flag,
       retryAfterMs: integer('The time until the next try that the handler asks for.', 0).optional(),
     },

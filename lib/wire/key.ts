@@ -1,27 +1,30 @@
 import { createHash } from 'node:crypto';
 import { refuse, WireError } from './refusal.ts';
 
-/** How long a text may be in UTF-8; empty ones and lone surrogates, which have no UTF-8 form, are refused everywhere. */
+/** How long a text may be in UTF-8. Lone surrogates, which have no UTF-8 form, are refused everywhere. */
 export interface TextRule {
+  readonly minBytes: number;
   readonly maxBytes: number;
   readonly limit: string;
 }
 
-const rule = (maxBytes: number): TextRule => ({ maxBytes, limit: `1 to ${maxBytes} bytes of UTF-8, without lone surrogates` });
+export function textRule(minBytes: number, maxBytes: number): TextRule {
+  return { minBytes, maxBytes, limit: `${minBytes} to ${maxBytes} bytes of UTF-8, without lone surrogates` };
+}
 
 /**
  * Any text. Keys are compared byte by byte and never normalised, trimmed, joined or cut: `é` composed and `é` decomposed are two keys,
  * and so are `a#b` and `a/b`.
  */
-export const keyRule = rule(1024);
+export const keyRule = textRule(1, 1024);
 /** Dispatch, worker, session and notification ids, round tokens, error codes. */
-export const idRule = rule(128);
+export const idRule = textRule(1, 128);
 
 /** What is wrong with `text`; undefined where nothing is. */
-export function breachOf(text: string, { maxBytes }: TextRule): string | undefined {
-  if (text === '') return 'is empty';
+export function breachOf(text: string, { minBytes, maxBytes }: TextRule): string | undefined {
   if (!text.isWellFormed()) return 'holds a lone surrogate';
   const bytes = Buffer.byteLength(text);
+  if (bytes < minBytes) return 'is empty';
   return bytes > maxBytes ? `is ${bytes} bytes of UTF-8` : undefined;
 }
 

@@ -7,10 +7,10 @@ import { factOf, type Refusal, refuse, WireError } from './refusal.ts';
 // How a message of any kind is read and written. In memory it has no `v` and no `encoding`, and its payload is bytes.
 //
 // Versions, where old and new code meet during a deploy. A reader refuses a version, an `op`, a `type`, a `state` and a reason that it
-// does not know: the message is dead-lettered with the reason, and can be redriven once the reader is new. In requests it refuses
-// unknown fields as well, because a misspelt `dispatchID` would silently lose idempotency. In commands and reports, which only our own
-// code writes, it ignores them: a field may be added under the same `v` if a reader that ignores it stays right; else `v` is raised,
-// and readers learn the new version one release before anything writes it.
+// does not know, and nothing is lost by that: a request or report is dead-lettered with the refusal, to be redriven once the reader is
+// new; a command is counted, and a round sends it again. In requests it refuses unknown fields as well, because a misspelt `dispatchID`
+// would silently lose idempotency. In commands and reports, which only our own code writes, it ignores them: a field may be added under
+// the same `v` if a reader that ignores it stays right; else `v` is raised, and readers learn it one release before anything writes it.
 
 export type Parsed<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly refusal: Refusal };
 
