@@ -1,0 +1,72 @@
+import { PoolError } from '../pool/errors.ts';
+import { type Request, WireError } from '../wire/index.ts';
+import { abortable } from './abortable.ts';
+import type { ClientPorts } from './ports.ts';
+import { Waits } from './waits.ts';
+
+export interface Abortable {
+  readonly signal?: AbortSignal;
+}
+
+export interface Wait extends Abortable {
+  /** Milliseconds, from 1 to 2147483647 (24 days). */
+  readonly timeoutMs: number;
+}
+
+/** The construct's method that gives the permission. */
+export type Grant = 'grantProduce' | 'grantObserve';
+
+/** The way of every method to the ports, so that all of them end alike: on abort, on disposal, and in errors that name the method. */
+export class Calls {
+  readonly ports: ClientPorts;
+  readonly waits: Waits;
+  #isDisposed = false;
+
+  constructor(ports: ClientPorts) {
+    this.ports = ports;
+    this.waits = new Waits(ports);
+  }
+
+  async run<T>(method: string, grant: Grant, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
+    if (this.#isDisposed) throw disposed();
+    try {
+      return await abortable(signal, work);
+    } catch (error) {
+      throw named(error, method, grant);
+    }
+  }
+
+  /** Resolves when the queue has it. */
+  async send(request: Request): Promise<void> {
+    const [error] = await this.ports.requests.send([request]);
+    if (error) throw error;
+  }
+
+  dispose(): void {
+    this.#isDisposed = true;
+    this.waits.end(disposed());
+  }
+}
+
+/** The same error as the method's own: what was wrong with its arguments, or which grant it lacks. */
+export function named<E>(error: E, method: string, grant: Grant): E | PoolError {
+  if (error instanceof WireError) return invalid(`${method}(): ${error.message}`, error);
+  if (!(error instanceof PoolError && error.code === 'not-permitted')) return error;
+  return new PoolError('not-permitted', `${method}() needs ${grant}`, { retryable: false, cause: error });
+}
+
+export function invalid(message: string, cause?: unknown): PoolError {
+  return new PoolError('invalid-request', message, { retryable: false, cause });
+}
+
+function disposed(): PoolError {
+  return new PoolError('unavailable', 'the pool was disposed of', { retryable: false });
+}
+
+/** The longest that a timer can be set for; above it, it would fire at once. */
+const MAX_TIMEOUT_MS = 2_147_483_647;
+
+export function checkedTimeout(method: string, timeoutMs: unknown): number {
+  if (typeof timeoutMs === 'number' && timeoutMs >= 1 && timeoutMs <= MAX_TIMEOUT_MS) return timeoutMs;
+  throw invalid(`${method}(): timeoutMs is ${timeoutMs}; allowed: milliseconds from 1 to ${MAX_TIMEOUT_MS}`);
+}

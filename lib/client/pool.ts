@@ -1,0 +1,120 @@
+import { assertId, assertKey } from '../wire/index.ts';
+import { type Abortable, Calls, named, type Wait } from './calls.ts';
+import { describeJob, describeWorker, type JobDescription, type WorkerDescription } from './describe.ts';
+import { type Dispatch, dispatchHandle } from './dispatch.ts';
+import { type Ensured, ensure } from './ensure.ts';
+import { type ListFilter, list } from './list.ts';
+import { type AnyPayload, bytesOf, type In, type Schema } from './payload.ts';
+import type { ClientPorts } from './ports.ts';
+import { type Entry, type StartTerms, startOf, subjectOf, valid } from './start.ts';
+import { type Sent, startMany } from './start-many.ts';
+
+/**
+ * A pool as its producers and observers see it.
+ *
+ * Refusals, failures and ends are values. Thrown is a `PoolError`, or the own reason of the `signal` that every method takes. Aborting
+ * ends the waiting and not the deed: a request on its way may still arrive.
+ */
+export interface Pool<P = AnyPayload, N = AnyPayload> extends Disposable {
+  /**
+   * Asks for a job at `key`. Resolves when the queue has the request; what became of it says `outcome()`.
+   *
+   * Sent again with the same `dispatchId`, key and payload it is the same start: it changes nothing, and its outcome is the recorded
+   * one for as long as the pool remembers it (30 days by default).
+   */
+  start(key: string, payload: P, options?: StartTerms & Abortable): Promise<Dispatch>;
+  /**
+   * Starts many, in order and in batches, read no faster than the results are. One result per entry: an entry that is invalid or was
+   * not sent does not stop the others. Where the source throws, so does this, once what came before is through.
+   */
+  startMany(entries: Iterable<Entry<P>> | AsyncIterable<Entry<P>>, options?: Abortable): AsyncIterable<Sent>;
+  /**
+   * Sees that a job with this payload runs at `key`: starts it, or joins the one that is there already (`existing`), and waits until it
+   * is up. A key that is busy with another payload is a value, as is every other end of the start.
+   */
+  ensure(key: string, payload: P, wait: Wait): Promise<Ensured>;
+  /** Stops one dispatch or, without `dispatchId`, whatever is admitted at `key`. Resolves when the queue has it; for the effect await `ended()`. */
+  stop(key: string, options?: StopOptions): Promise<void>;
+  /** Hands a notification to the job that is live at `key`; where none is, it is dropped. Resolves when the queue has it. */
+  notify(key: string, payload: N, options?: NotifyOptions): Promise<{ readonly id: string }>;
+  /** A handle by name; asks nothing. Not knowing key and payload, it cannot tell that the id belongs to another request. */
+  dispatch(dispatchId: string): Dispatch;
+  /** The record of the key's job, read consistently; undefined where there never was one, or it has expired. */
+  describe(key: string, options?: Abortable): Promise<JobDescription | undefined>;
+  /** Live jobs, found by index; one that changes hands in the meantime may be missed. */
+  list(filter?: ListFilter): AsyncIterable<JobDescription>;
+  workers(options?: Abortable): AsyncIterable<WorkerDescription>;
+}
+
+export interface StopOptions extends Abortable {
+  readonly dispatchId?: string;
+}
+
+export interface NotifyOptions extends Abortable {
+  /** 1 to 128 bytes; the handler gets the same one with each repeat. Default: a ULID. */
+  readonly id?: string;
+}
+
+export interface PoolOptions<S extends Schema, N extends Schema> {
+  /** Any Standard Schema. Payloads are checked against it and sent as JSON; the handler's schema parses them. */
+  readonly payload?: S;
+  /** Likewise, for notifications. */
+  readonly notification?: N;
+}
+
+/** The client over ports. Once disposed of, it ends every wait and takes no more calls. */
+export function createPool<S extends Schema = Schema<AnyPayload>, N extends Schema = Schema<AnyPayload>>(
+  ports: ClientPorts,
+  schemas: PoolOptions<S, N> = {},
+): Pool<In<S>, In<N>> {
+  const { records, ids } = ports;
+  const calls = new Calls(ports);
+
+  return {
+    start: async (key, payload, { signal, ...terms } = {}) =>
+      calls.run('start', 'grantProduce', signal, async () => {
+        const start = await startOf({ ...terms, key, payload }, schemas.payload, ids);
+        await calls.send(start);
+        return dispatchHandle(calls, subjectOf(start));
+      }),
+
+    startMany: (entries, options) => startMany(calls, schemas.payload, entries, options),
+
+    ensure: (key, payload, wait) => ensure(calls, schemas.payload, key, payload, wait),
+
+    stop: async (key, { dispatchId, signal } = {}) =>
+      calls.run('stop', 'grantProduce', signal, async () => calls.send(valid({ op: 'stop', key, dispatchId }))),
+
+    notify: async (key, payload, { id = ids.next(), signal } = {}) =>
+      calls.run('notify', 'grantProduce', signal, async () => {
+        const bytes = await bytesOf('notification', payload, schemas.notification);
+        await calls.send(valid({ op: 'notify', key, payload: bytes, id }));
+        return { id };
+      }),
+
+    dispatch(dispatchId) {
+      try {
+        assertId('dispatchId', dispatchId);
+      } catch (error) {
+        throw named(error, 'dispatch', 'grantObserve');
+      }
+      return dispatchHandle(calls, { dispatchId });
+    },
+
+    describe: async (key, { signal } = {}) =>
+      calls.run('describe', 'grantObserve', signal, async () => {
+        assertKey(key);
+        const job = (await records.jobs([key])).get(key);
+        return job && describeJob(job);
+      }),
+
+    list: (filter = {}) => list(calls, filter),
+
+    async *workers({ signal } = {}) {
+      const rows = await calls.run('workers', 'grantObserve', signal, () => records.workers());
+      yield* rows.map(describeWorker);
+    },
+
+    [Symbol.dispose]: () => calls.dispose(),
+  };
+}
