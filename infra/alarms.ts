@@ -1,0 +1,53 @@
+import { Duration } from 'aws-cdk-lib';
+import { Alarm, ComparisonOperator, type IAlarmAction, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
+import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import type { Construct } from 'constructs';
+import type { PoolFunctions } from './functions.ts';
+import type { PoolResources } from './resources.ts';
+
+/** What somebody has to look at; each says what it means and where to look. */
+export function makeAlarms(
+  scope: Construct,
+  poolName: string,
+  pool: PoolResources,
+  functions: PoolFunctions,
+  action?: IAlarmAction,
+): readonly Alarm[] {
+  const deadLetters = (id: string, queue: IQueue, what: string) =>
+    new Alarm(scope, id, {
+      alarmDescription: `Holdfast pool ${poolName}: ${what} that could not be handled wait in the dead-letter queue, each with its reason.`,
+      // Visible messages, because a message that SQS moves there itself never counts as sent.
+      metric: queue.metricApproximateNumberOfMessagesVisible({ period: Duration.minutes(1), statistic: 'Maximum' }),
+      threshold: 0,
+      comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
+      evaluationPeriods: 1,
+      treatMissingData: TreatMissingData.NOT_BREACHING,
+    });
+  const failing = Object.entries(functions).map(
+    ([name, fn]) =>
+      new Alarm(scope, `${name.charAt(0).toUpperCase()}${name.slice(1)}Failing`, {
+        alarmDescription: `Holdfast pool ${poolName}: the ${name} function fails again and again; its log says why.`,
+        metric: fn.metricErrors({ period: Duration.minutes(1), statistic: 'Sum' }),
+        threshold: 0,
+        comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
+        evaluationPeriods: 5,
+        datapointsToAlarm: 3,
+        treatMissingData: TreatMissingData.NOT_BREACHING,
+      }),
+  );
+  const alarms = [
+    deadLetters('DeadRequestsWaiting', pool.requestDeadLetters, 'requests'),
+    deadLetters('DeadReportsWaiting', pool.reportDeadLetters, 'reports'),
+    new Alarm(scope, 'SweepSilent', {
+      alarmDescription: `Holdfast pool ${poolName}: no sweep for 5 minutes, so waiting jobs are not placed.`,
+      metric: functions.sweep.metricInvocations({ period: Duration.minutes(5), statistic: 'Sum' }),
+      threshold: 1,
+      comparisonOperator: ComparisonOperator.LESS_THAN_THRESHOLD,
+      evaluationPeriods: 1,
+      treatMissingData: TreatMissingData.BREACHING,
+    }),
+    ...failing,
+  ];
+  if (action) for (const alarm of alarms) alarm.addAlarmAction(action);
+  return alarms;
+}

@@ -1,0 +1,29 @@
+import { App, CfnOutput, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
+import { JobPool } from './job-pool.ts';
+
+/**
+ * One pool in a stack of its own: `npx cdk deploy -c pool=feeds`. Context, all of it optional: `pool` names it (default `holdfast`),
+ * `leaseSeconds` sets its lease, `removalPolicy=destroy` lets its tables go with the stack.
+ */
+const app = new App();
+
+function context(name: string): string | undefined {
+  const value: unknown = app.node.tryGetContext(name);
+  return value === undefined ? undefined : String(value);
+}
+
+const poolName = context('pool') ?? 'holdfast';
+const leaseSeconds = context('leaseSeconds');
+const removalPolicy = context('removalPolicy') ?? 'retain';
+if (removalPolicy !== 'retain' && removalPolicy !== 'destroy') {
+  throw new Error(`context removalPolicy is "${removalPolicy}"; it must be "retain" or "destroy"`);
+}
+
+const stack = new Stack(app, `Holdfast-${poolName}`, { description: `Holdfast pool ${poolName}` });
+const pool = new JobPool(stack, 'Pool', {
+  poolName,
+  ...(leaseSeconds !== undefined && { lease: Duration.seconds(Number(leaseSeconds)) }),
+  removalPolicy: removalPolicy === 'destroy' ? RemovalPolicy.DESTROY : RemovalPolicy.RETAIN,
+});
+new CfnOutput(stack, 'PoolName', { value: pool.poolName, description: 'Give processes this as HOLDFAST_POOL' });
+new CfnOutput(stack, 'RequestQueueUrl', { value: pool.requestQueue.queueUrl, description: 'Where producers without the client send' });

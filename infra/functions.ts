@@ -1,0 +1,134 @@
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { Duration, RemovalPolicy } from 'aws-cdk-lib';
+import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
+import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
+import { PolicyDocument, type PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { Architecture, Code, EventSourceMapping, Function as LambdaFn, Runtime } from 'aws-cdk-lib/aws-lambda';
+import { LogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import type { Construct } from 'constructs';
+import { byOwner, pending } from '../lib/aws/tables.ts';
+import { METRIC_NAMESPACE } from './metrics.ts';
+import { allow, indexArn } from './permissions.ts';
+import type { PoolResources } from './resources.ts';
+
+/** Long enough for ten messages of one key, each with its retries; short, because a whole batch that times out waits for `VISIBILITY`. */
+const TIMEOUT = Duration.seconds(20);
+
+/** Six function timeouts, as AWS advises: a message must not come again while a batch with it is still being handled. */
+export const VISIBILITY = Duration.seconds(120);
+
+/** How many batches of one queue are handled at once. A limit on the source, and never on the function: a throttled function costs receives. */
+const MAX_CONCURRENCY = 50;
+
+export interface PoolFunctions {
+  readonly request: LambdaFn;
+  readonly report: LambdaFn;
+  readonly sweep: LambdaFn;
+}
+
+export function makeFunctions(
+  scope: Construct,
+  poolName: string,
+  pool: PoolResources,
+  poolEnvironment: Readonly<Record<string, string>>,
+): PoolFunctions {
+  const environment = {
+    ...poolEnvironment,
+    // The dimension of every metric, and a field of every log line.
+    POWERTOOLS_SERVICE_NAME: poolName,
+    POWERTOOLS_METRICS_NAMESPACE: METRIC_NAMESPACE,
+    NODE_OPTIONS: '--enable-source-maps',
+  };
+  const jobs = pool.jobsTable.tableArn;
+  const workers = pool.workersTable.tableArn;
+  const decide = [
+    allow(['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'], jobs),
+    allow(['dynamodb:GetItem', 'dynamodb:Scan'], workers),
+    allow(['sqs:SendMessage'], pool.requestQueue.queueArn, pool.inboxArns),
+  ];
+
+  const request = makeFunction(scope, 'request', { timeout: TIMEOUT, memorySize: 256 }, environment, [
+    ...decide,
+    ...consume(pool.requestQueue, pool.requestDeadLetters),
+  ]);
+  const report = makeFunction(scope, 'report', { timeout: TIMEOUT, memorySize: 256 }, environment, [
+    ...decide,
+    allow(['dynamodb:Query'], indexArn(pool.jobsTable, byOwner)),
+    allow(['dynamodb:UpdateItem'], workers),
+    ...consume(pool.reportQueue, pool.reportDeadLetters),
+  ]);
+  // It stays up for most of each minute while a worker is active, so its memory is what it costs.
+  const sweep = makeFunction(scope, 'sweep', { timeout: Duration.minutes(1), memorySize: 192 }, environment, [
+    allow(['dynamodb:GetItem'], jobs),
+    allow(['dynamodb:Query'], indexArn(pool.jobsTable, byOwner), indexArn(pool.jobsTable, pending)),
+    allow(['dynamodb:Scan'], workers),
+    allow(['sqs:SendMessage'], pool.requestQueue.queueArn),
+  ]);
+
+  feed(request, pool.requestQueue);
+  feed(report, pool.reportQueue);
+  new Rule(scope, 'EveryMinute', {
+    description: 'Sweeps the pool',
+    schedule: Schedule.rate(Duration.minutes(1)),
+    // The next minute's sweep is the retry.
+    targets: [new LambdaFunction(sweep, { retryAttempts: 0, maxEventAge: Duration.minutes(1) })],
+  });
+  return { request, report, sweep };
+}
+
+function makeFunction(
+  scope: Construct,
+  name: keyof PoolFunctions,
+  size: { readonly timeout: Duration; readonly memorySize: number },
+  environment: Readonly<Record<string, string>>,
+  statements: readonly PolicyStatement[],
+): LambdaFn {
+  const id = name.charAt(0).toUpperCase() + name.slice(1);
+  const logGroup = new LogGroup(scope, `${id}Log`, { retention: RetentionDays.ONE_MONTH, removalPolicy: RemovalPolicy.DESTROY });
+  const log = allow(['logs:CreateLogStream', 'logs:PutLogEvents'], logGroup.logGroupArn);
+  const role = new Role(scope, `${id}Role`, {
+    assumedBy: new ServicePrincipal('lambda.amazonaws.com'),
+    inlinePolicies: { [name]: new PolicyDocument({ statements: [...statements, log] }) },
+  });
+  return new LambdaFn(scope, `${id}Function`, {
+    description: `Holdfast: ${name}`,
+    runtime: Runtime.NODEJS_24_X,
+    architecture: Architecture.ARM_64,
+    code: Code.fromAsset(bundleOf(name)),
+    handler: 'index.handler',
+    ...size,
+    environment: { ...environment },
+    role,
+    logGroup,
+  });
+}
+
+function bundleOf(name: keyof PoolFunctions): string {
+  // By the package's own name, so that it is found from the sources and from the published package alike.
+  const root = dirname(createRequire(import.meta.url).resolve('holdfast/package.json'));
+  const folder = join(root, 'dist', 'functions', name);
+  if (!existsSync(folder)) throw new Error(`the function "${name}" is not bundled at ${folder}; run \`npm run bundle\` first`);
+  return folder;
+}
+
+/** What a queue's function needs of it: the source's polling, backoff by visibility, and dead-lettering by the function itself. */
+function consume(queue: IQueue, deadLetters: IQueue): readonly PolicyStatement[] {
+  return [
+    allow(['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:GetQueueAttributes', 'sqs:ChangeMessageVisibility'], queue.queueArn),
+    allow(['sqs:SendMessage'], deadLetters.queueArn),
+  ];
+}
+
+/** No event filter: what a filter lets fall is deleted unseen. */
+function feed(fn: LambdaFn, queue: IQueue): void {
+  new EventSourceMapping(fn, 'Source', {
+    target: fn,
+    eventSourceArn: queue.queueArn,
+    batchSize: 10,
+    reportBatchItemFailures: true,
+    maxConcurrency: MAX_CONCURRENCY,
+  });
+}

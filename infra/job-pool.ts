@@ -1,0 +1,258 @@
+import { Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
+import type { Alarm, Dashboard, IAlarmAction, IMetric, IWidget, Metric, MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
+import type { Table } from 'aws-cdk-lib/aws-dynamodb';
+import { type IGrantable, type IManagedPolicy, ManagedPolicy } from 'aws-cdk-lib/aws-iam';
+import type { Queue } from 'aws-cdk-lib/aws-sqs';
+import { StringParameter } from 'aws-cdk-lib/aws-ssm';
+import { Construct, type IConstruct } from 'constructs';
+import { configParameter, type PoolConfig, variable } from '../lib/aws/config.ts';
+import { DEFAULT_SETTINGS, type PoolSettings, type RestartPolicy } from '../lib/pool/settings.ts';
+import { makeAlarms } from './alarms.ts';
+import { checkCount, checkDuration, checkOnlyPoolOfItsName, checkPoolName, defaultPoolName } from './checks.ts';
+import { makeFunctions, type PoolFunctions } from './functions.ts';
+import { attach, equip, type GrantName, makePolicies, type PoolPolicies, policyName } from './grants.ts';
+import { dashboardWidgets, deadLettersMetric, makeDashboard, type PoolMetric, poolMetric } from './metrics.ts';
+import { DEAD_LETTER_RETENTION, makeResources, QUEUE_RETENTION } from './resources.ts';
+
+export interface JobPoolProps {
+  /**
+   * Names the pool in its account and region: 1 to 32 of `a-z`, `0-9` and `-`. It must be the only pool of that name there, and
+   * another name is another pool.
+   *
+   * @default made from the construct's path: `Shop/Feeds` is `shop-feeds`
+   */
+  readonly poolName?: string;
+  /**
+   * How long a worker may go on running its jobs without having renewed, 3 to 90 seconds. A worker renews every third of it. Shorter
+   * means that a lost worker's jobs run elsewhere sooner, and that a shorter outage makes workers stop them.
+   *
+   * @default 30 seconds
+   */
+  readonly lease?: Duration;
+  /**
+   * How long the outcome and end of a dispatch are remembered, and with them the protection against its replay. At least 19 days:
+   * longer than a request can wait in its queue (4 days) and in the dead-letter queue (14 days).
+   *
+   * @default 30 days
+   */
+  readonly retention?: Duration;
+  /**
+   * What becomes of a job that fails by itself and does not ask to be tried again.
+   *
+   * @default never started again
+   */
+  readonly restart?: Restart;
+  /**
+   * What becomes of the two tables when the pool is removed or replaced. With `DESTROY` they go too, and are not protected against deletion;
+   * for pools that are thrown away.
+   *
+   * @default RemovalPolicy.RETAIN, under generated names, so that a new deployment never meets the old tables
+   */
+  readonly removalPolicy?: RemovalPolicy;
+  /**
+   * Alarms on what somebody has to look at: dead letters, functions that go on failing, no sweep for 5 minutes.
+   *
+   * @default on, without an action
+   */
+  readonly alarms?: { readonly type: 'on'; readonly action?: IAlarmAction } | { readonly type: 'off' };
+}
+
+export type Restart =
+  | { readonly type: 'never' }
+  | {
+      readonly type: 'on-failure';
+      /** How often a job is started in all, 1 to 100. */
+      readonly maxAttempts: number;
+      /**
+       * Wait before the first restart, 1 second to 5 minutes; it doubles each time, up to 5 minutes.
+       *
+       * @default 1 second
+       */
+      readonly backoff?: Duration;
+    };
+
+/** A pool made here or elsewhere: whom it lets in, and what a process needs to find it. */
+export interface IJobPool extends IConstruct {
+  readonly poolName: string;
+  /** For a process that is no Lambda function: `{ HOLDFAST_POOL }`. */
+  readonly environment: { readonly [name: string]: string };
+  /** Lets the grantee start and stop jobs and notify them. A Lambda function also gets its environment; so with every grant. */
+  grantProduce(grantee: IGrantable): void;
+  /** Lets the grantee run jobs as a worker. */
+  grantWork(grantee: IGrantable): void;
+  /** Lets the grantee read jobs, dispatches and workers, and wait for outcomes and ends. */
+  grantObserve(grantee: IGrantable): void;
+  /** Lets the grantee do all that a producer and an observer may, and look through, redrive and remove dead letters. */
+  grantOperate(grantee: IGrantable): void;
+  /** One of the things that the pool's functions count; a sum over 5 minutes unless the options say otherwise. */
+  metric(name: PoolMetric, options?: MetricOptions): Metric;
+}
+
+abstract class GrantingPool extends Construct implements IJobPool {
+  abstract readonly poolName: string;
+
+  get environment(): { readonly [name: string]: string } {
+    return { [variable.pool]: this.poolName };
+  }
+
+  grantProduce(grantee: IGrantable): void {
+    this.#grant('produce', grantee);
+  }
+
+  grantWork(grantee: IGrantable): void {
+    this.#grant('work', grantee);
+  }
+
+  grantObserve(grantee: IGrantable): void {
+    this.#grant('observe', grantee);
+  }
+
+  grantOperate(grantee: IGrantable): void {
+    this.#grant('operate', grantee);
+  }
+
+  metric(name: PoolMetric, options?: MetricOptions): Metric {
+    return poolMetric(this.poolName, name, options);
+  }
+
+  protected abstract policyOf(grant: GrantName): IManagedPolicy;
+
+  /** What a Lambda function that was let in finds in its environment. */
+  protected abstract functionEnvironment(): { readonly [name: string]: string };
+
+  #grant(grant: GrantName, grantee: IGrantable): void {
+    attach(this.policyOf(grant), policyName(this, this.poolName, grant), grantee);
+    equip(grantee, this.poolName, this.functionEnvironment());
+  }
+}
+
+/**
+ * A pool of workers that run keyed, long-running jobs, each key on exactly one worker.
+ *
+ *     const pool = new JobPool(this, 'Feeds');
+ *     pool.grantProduce(api);                 // a Lambda function, which also gets its environment
+ *     pool.grantWork(task.taskRole);          // workers: give their container `pool.environment`
+ */
+export class JobPool extends GrantingPool {
+  readonly poolName: string;
+  readonly jobsTable: Table;
+  readonly workersTable: Table;
+  readonly requestQueue: Queue;
+  readonly reportQueue: Queue;
+  /** Where requests and reports go that could not be handled, each with the reason as its message attribute. */
+  readonly deadLetterQueues: { readonly requests: Queue; readonly reports: Queue };
+  readonly functions: PoolFunctions;
+  /** Empty where `alarms` is off. */
+  readonly alarms: readonly Alarm[];
+  readonly #config: string;
+  readonly #policies: PoolPolicies;
+
+  /**
+   * A pool of another stack or app, in this stack's account and region. Nothing is looked up: a name is all that a grant needs.
+   *
+   * A grantee that was itself imported has to be given the policy where it is made.
+   */
+  static fromPoolName(scope: Construct, id: string, poolName: string): IJobPool {
+    return new ImportedPool(scope, id, poolName);
+  }
+
+  constructor(scope: Construct, id: string, props: JobPoolProps = {}) {
+    super(scope, id);
+    const { lease = Duration.seconds(30), retention = Duration.days(30), restart = { type: 'never' } } = props;
+    const { poolName = defaultPoolName(this), removalPolicy = RemovalPolicy.RETAIN, alarms = { type: 'on' } } = props;
+    checkPoolName(this, poolName);
+    checkOnlyPoolOfItsName(this, poolName);
+    checkDuration(this, 'lease', lease, Duration.seconds(3), Duration.seconds(90));
+    checkDuration(this, 'retention', retention, QUEUE_RETENTION.plus(DEAD_LETTER_RETENTION).plus(Duration.days(1)));
+    if (restart.type === 'on-failure') {
+      checkCount(this, 'restart.maxAttempts', restart.maxAttempts, 1, 100);
+      if (restart.backoff) checkDuration(this, 'restart.backoff', restart.backoff, Duration.seconds(1), Duration.minutes(5));
+    }
+
+    const resources = makeResources(this, poolName, removalPolicy);
+    const { requestDeadLetters, reportDeadLetters } = resources;
+    const settings: PoolSettings = { ...DEFAULT_SETTINGS, retentionMs: retention.toMilliseconds(), restart: restartPolicy(restart) };
+    const stack = Stack.of(this);
+    const config: PoolConfig = {
+      v: 1,
+      poolName,
+      region: stack.region,
+      requestQueueUrl: resources.requestQueue.queueUrl,
+      reportQueueUrl: resources.reportQueue.queueUrl,
+      jobsTable: resources.jobsTable.tableName,
+      workersTable: resources.workersTable.tableName,
+      leaseMs: lease.toMilliseconds(),
+      retentionMs: settings.retentionMs,
+    };
+    this.#config = stack.toJsonString(config);
+    const parameter = new StringParameter(this, 'Config', {
+      parameterName: configParameter(poolName),
+      description: `What a process needs to connect to the Holdfast pool ${poolName}`,
+      stringValue: this.#config,
+    });
+
+    this.poolName = poolName;
+    this.jobsTable = resources.jobsTable;
+    this.workersTable = resources.workersTable;
+    this.requestQueue = resources.requestQueue;
+    this.reportQueue = resources.reportQueue;
+    this.deadLetterQueues = { requests: requestDeadLetters, reports: reportDeadLetters };
+    this.functions = makeFunctions(this, poolName, resources, {
+      [variable.poolConfig]: this.#config,
+      [variable.poolSettings]: stack.toJsonString(settings),
+      [variable.requestDeadLetterQueue]: requestDeadLetters.queueUrl,
+      [variable.reportDeadLetterQueue]: reportDeadLetters.queueUrl,
+    });
+    this.#policies = makePolicies(this, poolName, resources, parameter);
+    this.alarms = alarms.type === 'on' ? makeAlarms(this, poolName, resources, this.functions, alarms.action) : [];
+  }
+
+  /** Messages that wait in the dead-letter queues, requests and reports together. */
+  metricDeadLetters(options?: MetricOptions): IMetric {
+    return deadLettersMetric(Object.values(this.deadLetterQueues), options);
+  }
+
+  /** What shows whether the pool is well: queues and their age, dead letters, functions, and what was refused or lost. */
+  dashboardWidgets(): IWidget[] {
+    return dashboardWidgets(this);
+  }
+
+  /** A dashboard of its own; it costs money beyond an account's first three. */
+  addDashboard(name?: string): Dashboard {
+    return makeDashboard(this, name);
+  }
+
+  protected policyOf(grant: GrantName): IManagedPolicy {
+    return this.#policies[grant];
+  }
+
+  protected functionEnvironment(): { readonly [name: string]: string } {
+    return { ...this.environment, [variable.poolConfig]: this.#config };
+  }
+}
+
+class ImportedPool extends GrantingPool {
+  readonly poolName: string;
+
+  constructor(scope: Construct, id: string, poolName: string) {
+    super(scope, id);
+    checkPoolName(this, poolName);
+    this.poolName = poolName;
+  }
+
+  protected policyOf(grant: GrantName): IManagedPolicy {
+    const id = `${grant}-policy`;
+    const made = this.node.tryFindChild(id) as IManagedPolicy | undefined;
+    return made ?? ManagedPolicy.fromManagedPolicyName(this, id, policyName(this, this.poolName, grant));
+  }
+
+  protected functionEnvironment(): { readonly [name: string]: string } {
+    return this.environment;
+  }
+}
+
+function restartPolicy(restart: Restart): RestartPolicy {
+  if (restart.type === 'never') return restart;
+  const { type, maxAttempts, backoff } = restart;
+  return { type, maxAttempts, ...(backoff && { backoffMs: backoff.toMilliseconds() }) };
+}

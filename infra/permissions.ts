@@ -1,0 +1,12 @@
+import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
+import { PolicyStatement } from 'aws-cdk-lib/aws-iam';
+import type { IndexLayout } from '../lib/aws/tables.ts';
+
+/** Every statement is written by hand: the grants of CDK's constructs include scans, key actions and queue attributes that nobody here needs. */
+export function allow(actions: readonly string[], ...resources: readonly string[]): PolicyStatement {
+  return new PolicyStatement({ actions: [...actions], resources: [...resources] });
+}
+
+export function indexArn({ tableArn }: ITable, { name }: IndexLayout): string {
+  return `${tableArn}/index/${name}`;
+}

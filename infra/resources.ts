@@ -1,0 +1,101 @@
+import { ArnFormat, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
+import { AttributeType, BillingMode, ProjectionType, Table } from 'aws-cdk-lib/aws-dynamodb';
+import {
+  type DeadLetterQueue,
+  DeduplicationScope,
+  FifoThroughputLimit,
+  Queue,
+  QueueEncryption,
+  type QueueProps,
+} from 'aws-cdk-lib/aws-sqs';
+import type { Construct } from 'constructs';
+import { inboxPrefix } from '../lib/aws/config.ts';
+import { jobsTable, type KeyAttribute, type TableLayout, workersTable } from '../lib/aws/tables.ts';
+import { VISIBILITY } from './functions.ts';
+
+/** What holds a pool's state and what carries its messages. The ids here name tables that outlive deployments: never change one. */
+export interface PoolResources {
+  readonly jobsTable: Table;
+  readonly workersTable: Table;
+  readonly requestQueue: Queue;
+  readonly reportQueue: Queue;
+  readonly requestDeadLetters: Queue;
+  readonly reportDeadLetters: Queue;
+  /** Matches the ARN of every inbox of this pool, and of no other's. */
+  readonly inboxArns: string;
+}
+
+export function makeResources(scope: Construct, poolName: string, removalPolicy: RemovalPolicy): PoolResources {
+  const requestDeadLetters = makeQueue(scope, 'RequestDeadLetters', { fifo: true, retentionPeriod: DEAD_LETTER_RETENTION });
+  const reportDeadLetters = makeQueue(scope, 'ReportDeadLetters', { retentionPeriod: DEAD_LETTER_RETENTION });
+  return {
+    jobsTable: makeTable(scope, 'Jobs', jobsTable, removalPolicy),
+    workersTable: makeTable(scope, 'Workers', workersTable, removalPolicy),
+    requestQueue: makeQueue(scope, 'Requests', { fifo: true, ...fed(requestDeadLetters) }),
+    reportQueue: makeQueue(scope, 'Reports', fed(reportDeadLetters)),
+    requestDeadLetters,
+    reportDeadLetters,
+    inboxArns: Stack.of(scope).formatArn({ service: 'sqs', resource: `${inboxPrefix(poolName)}*`, arnFormat: ArnFormat.NO_RESOURCE_NAME }),
+  };
+}
+
+export const QUEUE_RETENTION = Duration.days(4);
+export const DEAD_LETTER_RETENTION = Duration.days(14);
+
+/**
+ * As often a message is received before SQS itself takes it out. The function dead-letters it at its last receive, with the reason; this is
+ * for the message that no function lives to see the end of.
+ */
+const MAX_RECEIVES = 20;
+
+function fed(queue: Queue): {
+  readonly visibilityTimeout: Duration;
+  readonly retentionPeriod: Duration;
+  readonly deadLetterQueue: DeadLetterQueue;
+} {
+  return { visibilityTimeout: VISIBILITY, retentionPeriod: QUEUE_RETENTION, deadLetterQueue: { queue, maxReceiveCount: MAX_RECEIVES } };
+}
+
+function makeQueue(scope: Construct, id: string, props: QueueProps): Queue {
+  return new Queue(scope, id, {
+    ...props,
+    encryption: QueueEncryption.SQS_MANAGED,
+    enforceSSL: true,
+    maxMessageSizeBytes: 1_048_576,
+    // Every key a group of its own, at no charge; deduplication ids are unique per send, whatever their scope.
+    ...(props.fifo && {
+      fifoThroughputLimit: FifoThroughputLimit.PER_MESSAGE_GROUP_ID,
+      deduplicationScope: DeduplicationScope.MESSAGE_GROUP,
+    }),
+  });
+}
+
+function makeTable(
+  scope: Construct,
+  id: string,
+  { partitionKey, sortKey, ttl, indexes }: TableLayout,
+  removalPolicy: RemovalPolicy,
+): Table {
+  const table = new Table(scope, id, {
+    partitionKey: attribute(partitionKey),
+    ...(sortKey && { sortKey: attribute(sortKey) }),
+    ...(ttl !== undefined && { timeToLiveAttribute: ttl }),
+    billingMode: BillingMode.PAY_PER_REQUEST,
+    pointInTimeRecoverySpecification: { pointInTimeRecoveryEnabled: true },
+    deletionProtection: removalPolicy !== RemovalPolicy.DESTROY,
+    removalPolicy,
+  });
+  for (const index of indexes) {
+    table.addGlobalSecondaryIndex({
+      indexName: index.name,
+      partitionKey: attribute(index.partitionKey),
+      ...(index.sortKey && { sortKey: attribute(index.sortKey) }),
+      projectionType: ProjectionType.KEYS_ONLY,
+    });
+  }
+  return table;
+}
+
+function attribute({ name, type }: KeyAttribute): { readonly name: string; readonly type: AttributeType } {
+  return { name, type: type === 'S' ? AttributeType.STRING : AttributeType.NUMBER };
+}
