@@ -26,7 +26,18 @@ export function fingerprint(name: DispatchName): string {
 }
 
 export function worker(workerId: string, session: string, more: Partial<WorkerRow> = {}): WorkerRow {
-  return { workerId, session, state: 'active', beat: 7, leaseMs: 30_000, capacity: 10, running: 0, registeredAt: 1, generation: 1, ...more };
+  return {
+    workerId,
+    session,
+    state: 'active',
+    beat: 7,
+    leaseMs: 30_000,
+    capacity: 10,
+    running: 0,
+    registeredAt: 1,
+    generation: 1,
+    ...more,
+  };
 }
 
 export function context(more: Partial<Context> = {}): Context {
@@ -35,7 +46,15 @@ export function context(more: Partial<Context> = {}): Context {
 
 const HEAD = { key: KEY, dispatchId: 'd1', fingerprint: fingerprint('d1'), fence: FENCE, attempt: 1, admittedAt: 10 };
 const OWNED = { ...HEAD, owner: OWNER, assignedAt: 100 };
-const BECAUSE = ['admitted', 'released', 'start-failed', 'owner-lost', 'unrecognized', 'restart', 'refused'] as const satisfies readonly PendingBecause[];
+const BECAUSE = [
+  'admitted',
+  'released',
+  'start-failed',
+  'owner-lost',
+  'unrecognized',
+  'restart',
+  'refused',
+] as const satisfies readonly PendingBecause[];
 
 const ENDED: EndedJob = {
   ...HEAD,
@@ -48,7 +67,9 @@ const ENDED: EndedJob = {
 /** Every state that the record of a key can be in; each of these is a column of the tables. */
 export const JOBS: Readonly<Record<string, Job | undefined>> = {
   'no record': undefined,
-  ...Object.fromEntries(BECAUSE.map((because) => [`pending (${because})`, { ...HEAD, status: 'pending', because, dueAt: 900 } satisfies Job])),
+  ...Object.fromEntries(
+    BECAUSE.map((because) => [`pending (${because})`, { ...HEAD, status: 'pending', because, dueAt: 900 } satisfies Job]),
+  ),
   'pending, not due': { ...HEAD, status: 'pending', because: 'start-failed', dueAt: 2_000 },
   'pending, ran before': { ...HEAD, status: 'pending', because: 'owner-lost', dueAt: 900, startedAt: 150 },
   assigned: { ...OWNED, status: 'assigned' },
@@ -66,7 +87,11 @@ export const JOBS_WITH_NEXT: Readonly<Record<string, Job>> = Object.fromEntries(
 );
 
 /** A dispatch record in each of its states, or none. */
-export function dispatch(name: DispatchName, status: Dispatch['status'] | 'absent', more: { readonly key?: string; readonly fingerprint?: string; readonly fence?: number } = {}): Dispatch | undefined {
+export function dispatch(
+  name: DispatchName,
+  status: Dispatch['status'] | 'absent',
+  more: { readonly key?: string; readonly fingerprint?: string; readonly fence?: number } = {},
+): Dispatch | undefined {
   const head = { dispatchId: name, key: KEY, fingerprint: fingerprint(name), fence: 0, requestedAt: 5, ...more };
   switch (status) {
     case 'absent':

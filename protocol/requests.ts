@@ -13,8 +13,6 @@ export interface RequestRow extends TableRow {
   readonly next?: Dispatch | 'missing';
   readonly pool?: Context['pool']['state'];
   readonly workers?: readonly [];
-  /** Only these columns can be met. */
-  readonly columns: readonly string[];
 }
 
 const ALL = [...Object.keys(JOBS), ...Object.keys(JOBS_WITH_NEXT)];
@@ -135,6 +133,13 @@ export const requestTable: Table<RequestRow> = {
     {
       when: 'start, the dispatch in `next`',
       request: start('d3', { ifBusy: 'next' }),
+      dispatch: dispatch('d3', 'admitted') as Dispatch,
+      columns: WITH_NEXT,
+      cells: [ADMITS_NEXT, ['*', 'nothing']],
+    },
+    {
+      when: 'start, the dispatch in `next`, `replace`',
+      request: start('d3', { ifBusy: 'replace' }),
       dispatch: dispatch('d3', 'admitted') as Dispatch,
       columns: WITH_NEXT,
       cells: [ADMITS_NEXT, ['stopping*', 'send(stop)'], ['*', 'nothing']],

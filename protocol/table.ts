@@ -10,26 +10,23 @@ export interface Table<Row extends TableRow = TableRow> {
 
 export interface TableRow {
   readonly when: string;
-  /** Patterns of columns (`*` stands for anything) with what is decided there; the first that matches wins. */
+  /** The columns that can be met in this situation. */
+  readonly columns: readonly string[];
+  /** Patterns of columns (`*` stands for anything, `|` for or) with what is decided there; the first that matches wins. */
   readonly cells: readonly Cell[];
 }
 
 export type Cell = readonly [columns: string, decision: string];
 
-/** The decision of each column. Throws where a column has none, or a pattern fits no column: such a table says less than it seems to. */
-export function expand(row: TableRow, columns: readonly string[]): ReadonlyMap<string, string> {
-  const used = new Set<Cell>();
-  const cells = new Map(
+/** The decision of each column. Throws where a column has none, because such a table says less than it seems to. */
+export function expand({ when, columns, cells }: TableRow): ReadonlyMap<string, string> {
+  return new Map(
     columns.map((column) => {
-      const cell = row.cells.find(([pattern]) => pattern.split(' | ').some((each) => fits(each, column)));
-      if (!cell) throw new Error(`${row.when}: nothing is said of "${column}"`);
-      used.add(cell);
+      const cell = cells.find(([patterns]) => patterns.split(' | ').some((pattern) => fits(pattern, column)));
+      if (!cell) throw new Error(`${when}: nothing is said of "${column}"`);
       return [column, cell[1]];
     }),
   );
-  const idle = row.cells.find((cell) => !used.has(cell));
-  if (idle) throw new Error(`${row.when}: "${idle[0]}" fits no column`);
-  return cells;
 }
 
 function fits(pattern: string, column: string): boolean {

@@ -95,9 +95,10 @@ function decideMatching(job: Job, report: FactReport, holder: Dispatch | undefin
 
   if (answer.type === 'up') return decideUp(job, answer.startedAt, now, rule);
   if (answer.type === 'unchanged') {
-    if (report.type !== 'stop-failed' || job.status !== 'releasing') return { rule, effects: alarms(report) };
-    const next = running(job, report.startedAt ?? report.at);
-    return { rule, next, effects: owed(next, now) };
+    // A release that failed leaves the job running, and a running job owes its settlement.
+    const next = report.type === 'stop-failed' && job.status === 'releasing' ? running(job, report.startedAt ?? report.at) : undefined;
+    const owes = report.type === 'stop-failed' && (next ?? job).status === 'running' ? owed(next ?? job, now) : [];
+    return { rule, ...(next ? { next } : {}), effects: [...owes, ...alarms(report)] };
   }
   if (job.status === 'stopping' || answer.type === 'over') {
     const stopped = job.status === 'stopping' && report.type !== 'finished';

@@ -59,7 +59,8 @@ function decideStart(snapshot: Snapshot, start: StartRequest, context: Context):
     return job.status === 'pending' ? decideAssign(snapshot, context) : { rule: 'start repeated', effects: owed(job, context.now) };
   if (job?.next === dispatchId) {
     if (job.status === 'ended') return decideAssign(snapshot, context);
-    return { rule: 'start waits', effects: job.status === 'stopping' ? owed(job, context.now) : [] };
+    const sentStop = start.ifBusy === 'replace' && job.status === 'stopping';
+    return { rule: 'start waits', effects: sentStop ? owed(job, context.now) : [] };
   }
   return decideNewStart(snapshot, start, fingerprint, context);
 }
