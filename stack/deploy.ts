@@ -59,7 +59,7 @@ async function deployFrom(folder: string, { app, context, target, root, signal }
   };
   const given = Object.entries(context).flatMap(([name, value]) => ['--context', `${name}=${value}`]);
   await Promise.allSettled([
-    step('cdk synth', app, ['synth', '--all', '--quiet', '--output', assembly, ...given]),
+    step('cdk synth', app, ['synth', '--quiet', '--output', assembly, ...given]),
     // Below a folder without cdk.json, so that the app is not built twice.
     step('cdk bootstrap', folder, ['bootstrap', target]),
   ]);

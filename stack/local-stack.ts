@@ -11,7 +11,7 @@ import { type Grant, takeRole } from './roles.ts';
 
 export interface LocalStackOptions {
   /** Name of the pool; the app gets it as the context value `pool`. Default: `local`. */
-  readonly pool?: string;
+  readonly pool?: string | undefined;
   /** More context values for the app, e.g. `{ leaseSeconds: '5' }`. Default: none. */
   readonly context?: Readonly<Record<string, string>>;
   /** The folder that holds the app's `cdk.json`. Default: the project's. */

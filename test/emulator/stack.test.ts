@@ -1,13 +1,16 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { networkInterfaces, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { AttachRolePolicyCommand, IAMClient, ListAttachedRolePoliciesCommand, ListRolePoliciesCommand } from '@aws-sdk/client-iam';
 import { CreateQueueCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { GetCallerIdentityCommand, STSClient } from '@aws-sdk/client-sts';
 import { afterEach, describe, expect, inject, it, onTestFinished, vi } from 'vitest';
-import { clientConfig } from '../../stack/environment.ts';
+import { childEnvironment, clientConfig } from '../../stack/environment.ts';
 import { installMiniStack } from '../../stack/install.ts';
 import { startMiniStack } from '../../stack/ministack.ts';
 
@@ -60,6 +63,24 @@ it.each([
 it('reads the configuration that the pool published', () => {
   expect(poolConfig).toMatchObject({ poolName: pool, region });
   expect(environments.produce.HOLDFAST_POOL).toBe(pool);
+});
+
+it('keeps to an endpoint that was there before, prints one line of JSON and ends when interrupted', async () => {
+  const cli = spawn(process.execPath, [fileURLToPath(new URL('../../stack/cli.ts', import.meta.url))], {
+    // A pool of its own: the others of this run go on using theirs.
+    env: { ...childEnvironment(environments.root), HOLDFAST_POOL: 'beside' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  onTestFinished(() => void cli.kill());
+  const [printed, said] = [cli.stdout.setEncoding('utf8').toArray(), cli.stderr.setEncoding('utf8').toArray()];
+  await once(cli.stdout, 'readable');
+  cli.kill('SIGINT');
+  const [code] = await once(cli, 'exit');
+  expect(code, (await said).join('')).toBe(0);
+  const [line = '', ...rest] = (await printed).join('').split('\n');
+  expect(JSON.parse(line)).toMatchObject({ endpoint, region, pool: 'beside', poolConfig: { poolName: 'beside' } });
+  expect(rest).toEqual(['']);
+  expect((await said).join('')).not.toContain('MiniStack');
 });
 
 // What follows is about MiniStack; an endpoint that was there before may do as it likes.
