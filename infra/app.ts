@@ -27,3 +27,7 @@ const pool = new JobPool(stack, 'Pool', {
 });
 new CfnOutput(stack, 'PoolName', { value: pool.poolName, description: 'Give processes this as HOLDFAST_POOL' });
 new CfnOutput(stack, 'RequestQueueUrl', { value: pool.requestQueue.queueUrl, description: 'Where producers without the client send' });
+new CfnOutput(stack, 'RequestDeadLetterQueueUrl', {
+  value: pool.deadLetterQueues.requests.queueUrl,
+  description: 'Where requests go that cannot be handled, each with its reason',
+});
