@@ -12,10 +12,16 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'fast',
-          include: ['test/{wire,pool,resync,worker,client,testing,simulation,stack,examples,demo}/**/*.test.ts', 'test/conformance/*.memory.test.ts'],
+          include: [
+            'test/{wire,pool,resync,worker,client,testing,simulation,stack,examples,demo}/**/*.test.ts',
+            'test/conformance/*.memory.test.ts',
+          ],
         },
       },
-      { extends: true, test: { name: 'infra', include: ['test/{infra,package}/**/*.test.ts'], testTimeout: 120_000, hookTimeout: 120_000 } },
+      {
+        extends: true,
+        test: { name: 'infra', include: ['test/{infra,package}/**/*.test.ts'], testTimeout: 120_000, hookTimeout: 120_000 },
+      },
       {
         extends: true,
         test: {
