@@ -31,7 +31,7 @@ export interface LocalStack extends AsyncDisposable {
   readonly outputs: Outputs;
   /** Environment variables for a child process: the role of each grant, and the account's root. */
   readonly environments: Readonly<Record<Grant | 'root', Environment>>;
-  /** The emulator's log file, functions included; absent where the endpoint was there before. */
+  /** The emulator's log file, which tells of failing functions too; absent where the endpoint was there before. */
   readonly log?: string;
   /** Settles when the emulator ended, by itself or not; never for an endpoint that was there before. */
   readonly ended: Promise<unknown>;

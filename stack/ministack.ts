@@ -19,7 +19,7 @@ export interface MiniStack {
   readonly url: string;
   /** PEM file of the certificate to trust. */
   readonly certificate: string;
-  /** File that takes what the emulator and the functions print. */
+  /** File that takes what the emulator prints; it tells of failing functions too. */
   readonly log: string;
   /** Settles when the emulator ended, by itself or not. */
   readonly ended: Promise<unknown>;
