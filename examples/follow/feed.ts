@@ -14,6 +14,9 @@ export interface Line extends Position {
   readonly text: string;
 }
 
+/** What a feed ends with: a line that belongs to nobody's data. */
+export const endOfFeed = '.';
+
 const lineFeed = 0x0a;
 const leastRead = 64 * 1024;
 

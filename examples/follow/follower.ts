@@ -1,11 +1,8 @@
 import { open } from 'node:fs/promises';
 import { defineHandler, RetryableError } from 'holdfast/worker';
 import { z } from 'zod';
-import { follow } from './feed.ts';
+import { endOfFeed, follow } from './feed.ts';
 import type { Sink } from './sink.ts';
-
-/** What a feed ends with: a line that is not recorded. */
-export const endOfFeed = '.';
 
 /**
  * Follows one feed (a file that somebody appends to) and records each of its lines once.

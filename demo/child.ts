@@ -1,0 +1,69 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export interface ChildOptions {
+  /** Names it in errors, and its log. */
+  readonly name: string;
+  /** Its main file. */
+  readonly script: URL;
+  /** A file that is loaded before. */
+  readonly preload?: URL;
+  /** Its whole environment. */
+  readonly environment: Readonly<Record<string, string>>;
+  /** Where its log goes. */
+  readonly folder: string;
+}
+
+const logTail = 2_000;
+
+/**
+ * A process that the demo started. It is in a group of its own, so that an interrupt typed at the terminal reaches the demo alone, which then
+ * ends its processes in order; should the demo die, its end of the channel closes, and they end by themselves.
+ */
+export class Child {
+  readonly name: string;
+  readonly process: ChildProcess;
+  /** The exit code. Never rejects. */
+  readonly ended: Promise<number>;
+  readonly #log: string;
+  #isAskedToEnd = false;
+
+  constructor({ name, script, preload, environment, folder }: ChildOptions) {
+    this.name = name;
+    this.#log = join(folder, `${name}.log`);
+    const log = openSync(this.#log, 'a');
+    this.process = fork(fileURLToPath(script), {
+      // Not in the environment: it would reach the processes that this one starts.
+      execArgv: ['--conditions', 'holdfast-source', ...(preload ? ['--import', preload.href] : [])],
+      env: environment,
+      detached: true,
+      stdio: ['ignore', log, log, 'ipc'],
+    });
+    closeSync(log);
+    this.ended = new Promise((resolve) => {
+      this.process.once('error', () => resolve(127));
+      this.process.once('exit', (code) => resolve(code ?? 137));
+    });
+  }
+
+  /** Rejects when it ends before it was asked to. */
+  async diesEarly(): Promise<never> {
+    const code = await this.ended;
+    if (this.#isAskedToEnd) return new Promise(() => undefined);
+    throw this.failure(`ended by itself with exit code ${code}`);
+  }
+
+  /** Asks it to end; resolves to its exit code. It is killed at `graceMs`. */
+  async end(graceMs: number): Promise<number> {
+    this.#isAskedToEnd = true;
+    this.process.kill('SIGTERM');
+    const patience = setTimeout(() => this.process.kill('SIGKILL'), graceMs);
+    return this.ended.finally(() => clearTimeout(patience));
+  }
+
+  failure(fact: string): Error {
+    return new Error(`${this.name} ${fact}; its log ends:\n${readFileSync(this.#log, 'utf8').slice(-logTail)}`);
+  }
+}

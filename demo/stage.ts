@@ -1,0 +1,102 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { childEnvironment } from '../stack/environment.ts';
+import { type LocalStack, startLocalStack } from '../stack/local-stack.ts';
+import { Child } from './child.ts';
+import type { Observer } from './observe.ts';
+import type { Operator } from './operate.ts';
+import { type Methods, Peer } from './peer.ts';
+import type { Producer } from './produce.ts';
+import type { RawProducer } from './produce-raw.ts';
+import { Workers } from './workers.ts';
+
+export interface StageOptions {
+  /** Takes the processes' logs. */
+  readonly folder: string;
+  /** What the workers record in. */
+  readonly sink: string;
+  /** Jobs that one worker takes at most. */
+  readonly capacity: number;
+  readonly log: (line: string) => void;
+  readonly signal: AbortSignal;
+}
+
+const lookEveryMs = 50;
+const hastyMs = 5_000;
+
+/** A deployed pool and the processes that have to do with it, each with the rights of its part and no others. All of it ends with the stage. */
+export class Stage implements AsyncDisposable {
+  readonly stack: LocalStack;
+  /** A producer that uses the client. */
+  readonly client: Peer<Producer>;
+  /** One that does not. */
+  readonly raw: Peer<RawProducer>;
+  readonly observer: Peer<Observer>;
+  readonly operator: Peer<Operator>;
+  readonly workers: Workers;
+  readonly #processes: Child[] = [];
+  readonly #over: AbortSignal;
+  readonly #broken: Promise<never>;
+
+  static async set(options: StageOptions): Promise<Stage> {
+    const { log, signal } = options;
+    return new Stage(await startLocalStack({ pool: 'demo', context: { removalPolicy: 'destroy' }, log, signal }), options);
+  }
+
+  private constructor(stack: LocalStack, { folder, sink, capacity, signal }: StageOptions) {
+    this.stack = stack;
+    const failure = new AbortController();
+    this.#over = AbortSignal.any([signal, failure.signal]);
+    this.#broken = new Promise((_, reject) => this.#over.addEventListener('abort', () => reject(this.#over.reason)));
+    this.#broken.catch(() => undefined);
+    void stack.ended.then(() => failure.abort(new Error('the local stack ended by itself')));
+
+    const mind = <C extends Child>(child: C): C => {
+      this.#processes.push(child);
+      child.diesEarly().catch((error) => failure.abort(error));
+      return child;
+    };
+    const peer = <M extends Methods>(role: 'produce' | 'observe' | 'operate', name: string): Peer<M> => {
+      const script = new URL(`${name}.ts`, import.meta.url);
+      return mind(new Peer<M>({ name, script, environment: childEnvironment(stack.environments[role]), folder }));
+    };
+    this.client = peer('produce', 'produce');
+    this.raw = peer('produce', 'produce-raw');
+    this.observer = peer('observe', 'observe');
+    this.operator = peer('operate', 'operate');
+    this.workers = new Workers((name) => {
+      const script = new URL('../examples/follow/worker.ts', import.meta.url);
+      const preload = new URL('report-events.ts', import.meta.url);
+      const environment = childEnvironment({ ...stack.environments.work, FOLLOW_SINK: sink, HOLDFAST_CAPACITY: String(capacity) });
+      return mind(new Child({ name, script, preload, environment, folder }));
+    });
+  }
+
+  get deadLetterQueueUrl(): string {
+    const url = Object.values(this.stack.outputs)
+      .map(({ RequestDeadLetterQueueUrl }) => RequestDeadLetterQueueUrl)
+      .find((value) => value !== undefined);
+    if (url === undefined) throw new Error('the deployment has no output RequestDeadLetterQueueUrl');
+    return url;
+  }
+
+  /** Waits no longer than all parts of the stage are well. */
+  step<T>(work: PromiseLike<T>): Promise<T> {
+    return Promise.race([work, this.#broken]);
+  }
+
+  async until(what: string, withinMs: number, condition: () => boolean | Promise<boolean>): Promise<void> {
+    const deadline = performance.now() + withinMs;
+    while (!(await this.step(Promise.resolve(condition())))) {
+      if (performance.now() > deadline) throw new Error(`${what}: not after ${withinMs / 1_000} s`);
+      await this.step(wait(lookEveryMs));
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      await Promise.all(this.#processes.map((child) => child.end(hastyMs)));
+    } finally {
+      await this.stack.stop();
+    }
+  }
+}
