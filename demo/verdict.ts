@@ -46,7 +46,7 @@ export interface Asked {
   readonly stops: number;
 }
 
-/** A number, what it has to be (absent: anything), and why. */
+/** A number by its name in `Counts`, what it has to be (absent: anything), and why. */
 export interface Check {
   readonly name: string;
   readonly is: number;
@@ -62,43 +62,43 @@ export function checksOf(counts: Counts, asked: Asked, settledOnce: number): rea
     { name: 'dispatches', is: counts.dispatches, because: 'distinct and valid ones' },
     { name: 'settled once', is: settledOnce, mustBe: counts.dispatches, because: 'each has one outcome and one end, for good' },
     { name: 'started', is: counts.started, mustBe: asked.starts, because: 'no job is lost' },
-    { name: 'refused: key-busy', is: refused['key-busy'] ?? 0, mustBe: asked.busy, because: 'another dispatch ran there' },
+    { name: 'refused.key-busy', is: refused['key-busy'] ?? 0, mustBe: asked.busy, because: 'another dispatch ran there' },
     {
-      name: 'refused: fingerprint-mismatch',
+      name: 'refused.fingerprint-mismatch',
       is: refused['fingerprint-mismatch'] ?? 0,
       mustBe: asked.conflicts,
       because: 'a known dispatch id with another payload',
     },
     ...others(refused, ['key-busy', 'fingerprint-mismatch']).map(([reason, is]) => ({
-      name: `refused: ${reason}`,
+      name: `refused.${reason}`,
       is,
       because: 'by its record',
     })),
-    { name: 'dead-lettered', is: counts.deadLettered, mustBe: asked.malformed, because: 'malformed requests, and nothing else' },
+    { name: 'deadLettered', is: counts.deadLettered, mustBe: asked.malformed, because: 'malformed requests, and nothing else' },
     {
-      name: 'handler starts',
+      name: 'handlerStarts',
       is: counts.handlerStarts,
       mustBe: counts.started + counts.handedBack,
       because: 'once per started dispatch, and once more per job handed back',
     },
-    { name: 'handed back', is: counts.handedBack, because: 'by the worker that left' },
-    { name: 'ends: succeeded', is: ends.succeeded ?? 0, mustBe: asked.starts - asked.stops, because: 'their feeds ended' },
-    { name: 'ends: stopped', is: ends.stopped ?? 0, mustBe: asked.stops, because: 'stops that were asked for' },
-    { name: 'ends: never-started', is: ends['never-started'] ?? 0, mustBe: asked.busy, because: 'the refused ones' },
+    { name: 'handedBack', is: counts.handedBack, because: 'by the worker that left' },
+    { name: 'ends.succeeded', is: ends.succeeded ?? 0, mustBe: asked.starts - asked.stops, because: 'their feeds ended' },
+    { name: 'ends.stopped', is: ends.stopped ?? 0, mustBe: asked.stops, because: 'stops that were asked for' },
+    { name: 'ends.never-started', is: ends['never-started'] ?? 0, mustBe: asked.busy, because: 'the refused ones' },
     ...others(ends, ['succeeded', 'stopped', 'never-started']).map(([kind, is]) => ({
-      name: `ends: ${kind}`,
+      name: `ends.${kind}`,
       is,
       mustBe: 0,
       because: 'nothing failed',
     })),
-    { name: 'lines written', is: lines.written, because: 'in the feeds' },
-    { name: 'lines recorded', is: lines.recorded, mustBe: lines.written, because: 'in the sink' },
-    { name: 'lines duplicated', is: lines.duplicated, mustBe: 0, because: 'the position is recorded with the line' },
-    { name: 'lines lost', is: lines.lost, mustBe: 0, because: 'each owner goes on where the last one stopped' },
+    { name: 'lines.written', is: lines.written, because: 'in the feeds' },
+    { name: 'lines.recorded', is: lines.recorded, mustBe: lines.written, because: 'in the sink' },
+    { name: 'lines.duplicated', is: lines.duplicated, mustBe: 0, because: 'the position is recorded with the line' },
+    { name: 'lines.lost', is: lines.lost, mustBe: 0, because: 'each owner goes on where the last one stopped' },
     { name: 'overlaps', is: counts.overlaps, mustBe: 0, because: 'moments with two live handlers of a key' },
-    { name: 'fenced writes', is: counts.fencedWrites, because: 'refused by the sink' },
-    ...Object.entries(counts.workers).map(([worker, is]) => ({ name: `worker ${worker}`, is, because: 'jobs it started' })),
-    { name: 'workers together', is: sum(counts.workers), mustBe: counts.handlerStarts, because: 'workers and sink agree' },
+    { name: 'fencedWrites', is: counts.fencedWrites, because: 'refused by the sink' },
+    ...Object.entries(counts.workers).map(([worker, is]) => ({ name: `workers.${worker}`, is, because: 'jobs it started' })),
+    { name: 'workers', is: sum(counts.workers), mustBe: counts.handlerStarts, because: 'workers and sink agree' },
   ];
 }
 

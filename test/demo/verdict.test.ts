@@ -32,18 +32,18 @@ describe('the verdict', () => {
 
   test.each<readonly [string, Partial<Counts>, string]>([
     ['a key with two live handlers (G2)', { overlaps: 1 }, 'overlaps'],
-    ['a line recorded twice', { lines: { ...exact.lines, duplicated: 1 } }, 'lines duplicated'],
-    ['a line that was lost', { lines: { ...exact.lines, recorded: 8_999, lost: 1 } }, 'lines lost'],
-    ['a line that nobody wrote', { lines: { ...exact.lines, recorded: 9_001 } }, 'lines recorded'],
+    ['a line recorded twice', { lines: { ...exact.lines, duplicated: 1 } }, 'lines.duplicated'],
+    ['a line that was lost', { lines: { ...exact.lines, recorded: 8_999, lost: 1 } }, 'lines.lost'],
+    ['a line that nobody wrote', { lines: { ...exact.lines, recorded: 9_001 } }, 'lines.recorded'],
     ['a job that never started (G6)', { started: 229 }, 'started'],
-    ['a handler that a repeated start called again (P1)', { handlerStarts: 298 }, 'handler starts'],
-    ['a conflict that went through (G3)', { refused: { 'key-busy': 20, 'fingerprint-mismatch': 9 } }, 'refused: fingerprint-mismatch'],
-    ['a busy key that was taken over (G4)', { refused: { 'key-busy': 19, 'fingerprint-mismatch': 10 } }, 'refused: key-busy'],
-    ['a stop that did nothing', { ends: { succeeded: 181, stopped: 49, 'never-started': 20 } }, 'ends: stopped'],
-    ['a job that failed', { ends: { succeeded: 179, failed: 1, stopped: 50, 'never-started': 20 } }, 'ends: failed'],
-    ['a good request that was dead-lettered', { deadLettered: 23 }, 'dead-lettered'],
+    ['a handler that a repeated start called again (P1)', { handlerStarts: 298 }, 'handlerStarts'],
+    ['a conflict that went through (G3)', { refused: { 'key-busy': 20, 'fingerprint-mismatch': 9 } }, 'refused.fingerprint-mismatch'],
+    ['a busy key that was taken over (G4)', { refused: { 'key-busy': 19, 'fingerprint-mismatch': 10 } }, 'refused.key-busy'],
+    ['a stop that did nothing', { ends: { succeeded: 181, stopped: 49, 'never-started': 20 } }, 'ends.stopped'],
+    ['a job that failed', { ends: { succeeded: 179, failed: 1, stopped: 50, 'never-started': 20 } }, 'ends.failed'],
+    ['a good request that was dead-lettered', { deadLettered: 23 }, 'deadLettered'],
     ['a request that the queue did not take', { requested: 719 }, 'requested'],
-    ['a worker that knows of another start than the sink', { workers: { a: 296 } }, 'workers together'],
+    ['a worker that knows of another start than the sink', { workers: { a: 296 } }, 'workers'],
   ])('names %s', (_, change, name) => {
     expect(broken(change)).toContain(name);
   });
