@@ -62,7 +62,11 @@ export class MemoryJobs implements JobStore {
   }
 
   peek(key: string): Job | undefined {
-    return this.#live(key)?.record;
+    return this.versioned(key)?.record;
+  }
+
+  versioned(key: string): Versioned<Job> | undefined {
+    return this.#live(key);
   }
 
   /** As a fault: the record is gone, whatever it said. */

@@ -1,0 +1,148 @@
+import type { Call, CallFault, Fate, Network } from './calls.ts';
+import type { IndexLag } from './frozen.ts';
+import type { Invocation } from './functions.ts';
+import type { Disturbance } from './memory-queue.ts';
+import { FUNCTION_TIMEOUT_MS } from './memory-services.ts';
+import type { Process } from './process.ts';
+import type { Random } from './random.ts';
+import type { Scheduler } from './scheduler.ts';
+
+/** How likely each fault is, from 0 to 1: per call, per message, per invocation. */
+export interface FaultRates {
+  /** A call takes up to some seconds. */
+  readonly slow: number;
+  readonly failed: number;
+  readonly throttled: number;
+  readonly 'answer-lost': number;
+  readonly conflict: number;
+  /** A function dies at a call. */
+  readonly died: number;
+  /** A worker does. */
+  readonly 'worker-died': number;
+  readonly late: number;
+  /** A message comes again although it was deleted. */
+  readonly again: number;
+  /** A standard queue gives another message than the oldest. */
+  readonly reordered: number;
+  /** An index or a cached list shows a change late. */
+  readonly lag: number;
+  /** A function's messages are given to others while it goes on. */
+  readonly zombie: number;
+  /** A function's time is over early. */
+  readonly 'timed-out': number;
+}
+
+export type FaultKind = keyof FaultRates;
+
+export const NO_FAULTS: FaultRates = {
+  slow: 0,
+  failed: 0,
+  throttled: 0,
+  'answer-lost': 0,
+  conflict: 0,
+  died: 0,
+  'worker-died': 0,
+  late: 0,
+  again: 0,
+  reordered: 0,
+  lag: 0,
+  zombie: 0,
+  'timed-out': 0,
+};
+
+const CONDITIONAL = new Set(['jobs.commit', 'dispatches.admit', 'dispatches.change']);
+
+/** The network, queues and functions as a seed has them fail. */
+export class Faults implements Network {
+  /** How often each was injected. */
+  readonly injected = new Map<string, number>();
+  readonly #random: Random;
+  readonly #scheduler: Scheduler;
+  readonly #cutOff = new Map<Process, Set<string>>();
+  #rates: FaultRates;
+
+  constructor(random: Random, scheduler: Scheduler, rates: FaultRates) {
+    this.#random = random;
+    this.#scheduler = scheduler;
+    this.#rates = rates;
+  }
+
+  /** From here on nothing is disturbed any more; what was under way stays as it is. */
+  end(): void {
+    this.#rates = NO_FAULTS;
+    this.#cutOff.clear();
+  }
+
+  count(kind: string): void {
+    this.injected.set(kind, (this.injected.get(kind) ?? 0) + 1);
+  }
+
+  /** The process does not reach the service until it is let through again. */
+  cutOff(process: Process, service: string): void {
+    this.count(`cut-off ${service}`);
+    const services = this.#cutOff.get(process) ?? new Set();
+    this.#cutOff.set(process, services.add(service));
+  }
+
+  letThrough(process: Process, service: string): void {
+    this.#cutOff.get(process)?.delete(service);
+  }
+
+  isCutOff({ by, service }: Call): boolean {
+    return this.#cutOff.get(by)?.has(service) === true;
+  }
+
+  fate(call: Call): Fate {
+    const delayMs = this.#happens('slow') ? this.#random.between(100, 8_000) : this.#random.between(1, 15);
+    return { delayMs, fault: this.#faultOf(call) };
+  }
+
+  #faultOf({ by, service, method }: Call): CallFault | undefined {
+    if (this.#happens('failed')) return 'failed';
+    if (this.#happens('throttled')) return 'throttled';
+    if (this.#happens('answer-lost')) return 'answer-lost';
+    if (by.kind === 'function' && CONDITIONAL.has(`${service}.${method}`) && this.#happens('conflict')) return 'conflict';
+    if (by.kind === 'function' && this.#happens('died')) return this.#random.chance(0.5) ? 'died-before' : 'died-after';
+    if (by.kind === 'worker' && this.#happens('worker-died')) return this.#random.chance(0.5) ? 'died-before' : 'died-after';
+    return undefined;
+  }
+
+  readonly lag: IndexLag = (apply) => {
+    if (this.#happens('lag')) this.#scheduler.after(this.#random.between(10, 8_000), apply);
+    else apply();
+  };
+
+  disturbance(): Disturbance {
+    const again = new Set<string>();
+    return {
+      late: () => (this.#happens('late') ? this.#random.between(50, 20_000) : 0),
+      again: ({ id }) => {
+        if (again.has(id) || !this.#happens('again')) return undefined;
+        again.add(id);
+        return this.#random.between(0, 20_000);
+      },
+      pick: (count) => (this.#happens('reordered') ? this.#random.below(count) : 0),
+    };
+  }
+
+  readonly invocation = (): Invocation => {
+    const zombie = this.#happens('zombie');
+    return {
+      batchSize: this.#random.between(1, 10),
+      delayMs: this.#random.between(0, 30),
+      timeoutMs: zombie
+        ? this.#random.between(2_000, 30_000)
+        : this.#happens('timed-out')
+          ? this.#random.between(20, 2_000)
+          : FUNCTION_TIMEOUT_MS,
+      ...(zombie ? { givenUpAfterMs: this.#random.between(5, 1_000) } : {}),
+      skewMs: this.#random.between(-500, 500),
+    };
+  };
+
+  #happens(kind: FaultKind): boolean {
+    const happens = this.#random.chance(this.#rates[kind]);
+    if (happens) this.count(kind);
+    return happens;
+  }
+}

@@ -1,0 +1,281 @@
+import type { Dispatch } from '../pool/dispatch.ts';
+import { isOwned, type Job } from '../pool/job.ts';
+import { fingerprintOf, type StartCommand, type StopReason } from '../wire/index.ts';
+import type { Call, CallResult } from './calls.ts';
+import type { MemoryServices } from './memory-services.ts';
+import type { Process } from './process.ts';
+import type { Scheduler } from './scheduler.ts';
+
+/**
+ * The guarantees of docs/design.md, checked at every moment at which one of them could break: each write of a record, each
+ * command sent, each call of a handler, each lease that runs out. The checker stands outside: it knows true time, and which
+ * handlers are alive in truth, which nobody inside can know.
+ *
+ * One exception is the documented one. A frozen process cannot stop its handlers, so another worker may run the key beside it
+ * until it went on and had a lease's time to notice. What protects the resource then is the fence: the new handler's is higher.
+ */
+export type Guarantee =
+  | 'G1 one owner'
+  | 'G2 one live handler'
+  | 'G3 exact dispatch'
+  | 'G4 a repeated start is harmless'
+  | 'G6 no job lost'
+  | 'G7 ends are final'
+  | 'G8 any order'
+  | 'lease';
+
+export interface Violation {
+  readonly guarantee: Guarantee;
+  readonly what: string;
+}
+
+/** A call of a handler's `start` and what became of it, as it is in truth. */
+export interface LiveHandler {
+  readonly process: Process;
+  readonly key: string;
+  readonly dispatchId: string;
+  /** That it was started under. */
+  readonly fence: number;
+  phase: 'starting' | 'up' | 'stopping' | 'over';
+  isLost: boolean;
+}
+
+/** What really happened to a dispatch, by the clocks of those to whom it happened. */
+export interface Truth {
+  readonly ups: { readonly process: Process; readonly at: number }[];
+  readonly finishes: { readonly process: Process; readonly at: number; readonly failed: boolean }[];
+}
+
+export interface CheckerOptions {
+  readonly scheduler: Scheduler;
+  readonly leaseMs: number;
+  readonly services: () => MemoryServices;
+  readonly onViolation: (violation: Violation) => void;
+}
+
+/** Lots at the same millisecond fall in any order. */
+const SAME_MOMENT_MS = 2;
+
+export class Checker {
+  readonly #options: CheckerOptions;
+  readonly #assignments = new Map<string, string>();
+  readonly #fences = new Map<string, number>();
+  readonly #handlers = new Map<string, Set<LiveHandler>>();
+  readonly #renewedAt = new Map<Process, number>();
+  readonly #truth = new Map<string, Truth>();
+  readonly #stopsAsked = new Set<string>();
+
+  constructor(options: CheckerOptions) {
+    this.#options = options;
+  }
+
+  /** Handlers alive in truth, those of frozen processes included. */
+  liveHandlers(): readonly LiveHandler[] {
+    return [...this.#handlers.values()].flatMap((handlers) => [...handlers]).filter(({ process }) => process.state !== 'dead');
+  }
+
+  truthOf(dispatchId: string): Truth {
+    let truth = this.#truth.get(dispatchId);
+    if (!truth) {
+      truth = { ups: [], finishes: [] };
+      this.#truth.set(dispatchId, truth);
+    }
+    return truth;
+  }
+
+  /** Somebody asked for a stop: of a dispatch, or of whatever is at the key. */
+  stopAsked(key: string, dispatchId?: string): void {
+    this.#stopsAsked.add(dispatchId === undefined ? `key ${key}` : `dispatch ${dispatchId}`);
+  }
+
+  readonly job = (key: string, before: Job | undefined, after: Job | undefined): void => {
+    if (!after) {
+      this.#fences.delete(key);
+      return;
+    }
+    const highest = this.#fences.get(key) ?? 0;
+    this.#check(after.fence >= highest, 'G1 one owner', `the fence of job "${key}" fell from ${highest} to ${after.fence}`);
+    this.#fences.set(key, after.fence);
+    if (isOwned(after)) {
+      const assignment = `${key}\n${after.fence}`;
+      const owner = `${after.dispatchId} at ${after.owner.worker}, session ${after.owner.session}`;
+      const first = this.#assignments.get(assignment);
+      this.#check(
+        first === undefined || first === owner,
+        'G1 one owner',
+        `fence ${after.fence} of job "${key}" was given to ${first}, then to ${owner}`,
+      );
+      this.#assignments.set(assignment, owner);
+    }
+    if (before?.status !== 'ended' || before.dispatchId !== after.dispatchId) return;
+    this.#check(
+      after.status === 'ended',
+      'G7 ends are final',
+      `job "${key}" of dispatch ${after.dispatchId} went from ended to ${after.status}`,
+    );
+    if (after.status === 'ended')
+      this.#check(
+        isSame(before.settled, after.settled),
+        'G7 ends are final',
+        `job "${key}" ended twice: ${JSON.stringify(before.settled)}, then ${JSON.stringify(after.settled)}`,
+      );
+  };
+
+  readonly dispatch = (dispatchId: string, before: Dispatch | undefined, after: Dispatch | undefined): void => {
+    if (!before || !after) return;
+    const changes = `dispatch ${dispatchId}: ${JSON.stringify(before)}, then ${JSON.stringify(after)}`;
+    const isKept =
+      before.key === after.key && (before.fingerprint ?? after.fingerprint) === after.fingerprint && before.fence <= after.fence;
+    this.#check(isKept, 'G3 exact dispatch', changes);
+    if (before.status === 'admitted') return;
+    this.#check(after.status !== 'admitted' && isSame(before.outcome, after.outcome), 'G3 exact dispatch', changes);
+    if (before.status === 'ended') this.#check(after.status === 'ended' && isSame(before.end, after.end), 'G7 ends are final', changes);
+  };
+
+  /** Hears of every call on the network. */
+  heard(call: Call, sentAt: number, result: CallResult): void {
+    if (call.service === 'registry') this.#renewed(call, sentAt, result);
+  }
+
+  /** A start command is about to be put into an inbox. */
+  startSent({ key, dispatchId, fence, session }: StartCommand): void {
+    const owner = this.#assignments.get(`${key}\n${fence}`);
+    const isOwners = owner?.startsWith(`${dispatchId} at `) && owner.endsWith(`, session ${session}`);
+    this.#check(
+      isOwners === true,
+      'G1 one owner',
+      `dispatch ${dispatchId} at "${key}" was sent to session ${session} under fence ${fence}, which is ${owner ?? 'nobody'}'s`,
+    );
+    const dispatch = this.#options.services().dispatches.peek(dispatchId);
+    this.#check(
+      !dispatch || dispatch.fence >= fence,
+      'G8 any order',
+      `dispatch ${dispatchId} was sent under fence ${fence}, and its record knows ${dispatch?.fence}`,
+    );
+  }
+
+  starting(process: Process, key: string, dispatchId: string, fence: number): LiveHandler {
+    const handler: LiveHandler = { process, key, dispatchId, fence, phase: 'starting', isLost: false };
+    const who = `${process.name} starts "${key}" for dispatch ${dispatchId} under fence ${fence}`;
+    const isExcused = this.#isExcused(process);
+    for (const other of this.#handlers.get(key) ?? []) {
+      if (other.process.state === 'dead') continue;
+      const beside = `${who}, while it is ${other.phase} at ${other.process.name} for ${other.dispatchId} under fence ${other.fence}`;
+      if (other.process === process) this.#check(false, 'G4 a repeated start is harmless', beside);
+      else if (this.#isExcused(other.process))
+        this.#check(fence > other.fence, 'G2 one live handler', `${beside}, which was frozen, but the fence does not protect`);
+      else if (!isExcused) this.#check(false, 'G2 one live handler', beside);
+    }
+    if (!isExcused) {
+      const { dispatches, jobs } = this.#options.services();
+      const dispatch = dispatches.peek(dispatchId);
+      const isSettled = dispatch?.status === 'ended' || dispatch?.status === 'never-started';
+      this.#check(
+        !isSettled,
+        dispatch?.status === 'ended' ? 'G7 ends are final' : 'G3 exact dispatch',
+        `${who}, which is ${JSON.stringify(dispatch)}`,
+      );
+      const job = jobs.peek(key);
+      const isOwner =
+        job !== undefined && isOwned(job) && job.fence === fence && job.dispatchId === dispatchId && job.owner.worker === process.name;
+      this.#check(!job || isOwner, 'G1 one owner', `${who}, but the record says ${JSON.stringify(job)}`);
+    }
+    let handlers = this.#handlers.get(key);
+    if (!handlers) {
+      handlers = new Set();
+      this.#handlers.set(key, handlers);
+    }
+    handlers.add(handler);
+    return handler;
+  }
+
+  up(handler: LiveHandler): void {
+    if (handler.phase === 'starting') handler.phase = 'up';
+    this.truthOf(handler.dispatchId).ups.push({ process: handler.process, at: handler.process.now() });
+  }
+
+  stopping(handler: LiveHandler, reason: StopReason): void {
+    const { process, key, dispatchId } = handler;
+    handler.phase = 'stopping';
+    const job = this.#options.services().jobs.peek(key);
+    const isOrdered = reason === 'stop-requested' || reason === 'replaced' || reason === 'pool-closed';
+    const runs = job?.status === 'running' && job.dispatchId === dispatchId && job.owner.worker === process.name;
+    const wasAsked = this.#stopsAsked.has(`dispatch ${dispatchId}`) || this.#stopsAsked.has(`key ${key}`);
+    this.#check(
+      !(isOrdered && runs),
+      'G4 a repeated start is harmless',
+      `${process.name} stops "${key}" (${reason}), though the record says that it runs there`,
+    );
+    if (reason === 'stop-requested' && job?.status === 'stopping')
+      this.#check(wasAsked, 'G4 a repeated start is harmless', `dispatch ${dispatchId} at "${key}" is stopped, and nobody asked for it`);
+  }
+
+  stopFailed(handler: LiveHandler): void {
+    if (handler.phase === 'stopping') handler.phase = 'up';
+  }
+
+  over(handler: LiveHandler, finished?: { readonly failed: boolean }): void {
+    if (finished && handler.phase !== 'over')
+      this.truthOf(handler.dispatchId).finishes.push({ process: handler.process, at: handler.process.now(), failed: finished.failed });
+    handler.phase = 'over';
+    this.#handlers.get(handler.key)?.delete(handler);
+  }
+
+  /** What a handler was given. */
+  payload(dispatchId: string, key: string, bytes: Uint8Array): void {
+    const dispatch = this.#options.services().dispatches.peek(dispatchId);
+    const isAdmitted = !dispatch?.fingerprint || dispatch.fingerprint === fingerprintOf(key, bytes);
+    this.#check(isAdmitted, 'G3 exact dispatch', `dispatch ${dispatchId} runs at "${key}" with another payload than it was admitted with`);
+  }
+
+  /** The resource refused a handler that did not know that it was lost. */
+  refusedWrite(process: Process, key: string, fence: number): void {
+    this.#check(this.#isExcused(process), 'G2 one live handler', `the resource of "${key}" refused ${process.name} under fence ${fence}`);
+  }
+
+  #renewed({ by, method }: Call, sentAt: number, result: CallResult): void {
+    const isRenewal =
+      'value' in result &&
+      (method === 'register' || (method === 'heartbeat' && (result.value as { outcome: string }).outcome === 'renewed'));
+    if (!isRenewal) return;
+    this.#renewedAt.set(by, sentAt);
+    const { scheduler, leaseMs } = this.#options;
+    const inMs = (after: number) => sentAt + after + SAME_MOMENT_MS - scheduler.now();
+    scheduler.after(inMs((leaseMs * 2) / 3), () => this.#checkLease(by, sentAt, 'two thirds'));
+    scheduler.after(inMs(leaseMs), () => this.#checkLease(by, sentAt, 'whole'));
+  }
+
+  #checkLease(process: Process, sentAt: number, part: 'two thirds' | 'whole'): void {
+    if (this.#renewedAt.get(process) !== sentAt || process.state !== 'running' || this.#isExcused(process)) return;
+    for (const handlers of this.#handlers.values()) {
+      for (const { process: of, key, isLost } of handlers) {
+        if (of !== process) continue;
+        const since = `${process.name} was last renewed by what it sent ${this.#options.scheduler.now() - sentAt} ms ago`;
+        if (part === 'whole') this.#check(false, 'lease', `${since}, its lease is over, and "${key}" is alive there`);
+        else this.#check(isLost, 'lease', `${since}, two thirds of its lease, and "${key}" does not know that it is lost`);
+      }
+    }
+  }
+
+  /** Frozen since it was last renewed, and not long enough back to have noticed. */
+  #isExcused(process: Process): boolean {
+    if (process.state === 'frozen') return true;
+    const { resumedAt } = process;
+    return resumedAt !== undefined && this.#options.scheduler.now() - resumedAt <= this.#options.leaseMs;
+  }
+
+  #check(holds: boolean, guarantee: Guarantee, what: string): void {
+    if (!holds) this.#options.onViolation({ guarantee, what });
+  }
+}
+
+/** Plain data alike, whatever the order of its fields. */
+export function isSame(one: unknown, other: unknown): boolean {
+  if (one === other) return true;
+  if (typeof one !== 'object' || typeof other !== 'object' || one === null || other === null) return false;
+  const names = Object.keys(one);
+  return (
+    names.length === Object.keys(other).length &&
+    names.every((name) => isSame((one as Record<string, unknown>)[name], (other as Record<string, unknown>)[name]))
+  );
+}

@@ -1,0 +1,94 @@
+import type { Checker } from '../../lib/testing/invariants.ts';
+import type { Process } from '../../lib/testing/process.ts';
+import type { Random } from '../../lib/testing/random.ts';
+import { defineHandler, type Handler, type Job, type Raw, RetryableError } from '../../lib/worker/handler.ts';
+
+/** What all handlers of a world share: its resource, its lots, and the day on which everything goes well. */
+export interface Surroundings {
+  readonly random: Random;
+  readonly checker: Checker;
+  readonly badHandler: () => number;
+  /** Runs once everything goes well, at once if it does already; for what hangs until then. */
+  atCalm(process: Process, run: () => void): void;
+  readonly resource: Resource;
+  readonly tell: (who: string, what: () => string) => void;
+}
+
+/** What the jobs are for: it takes no write under a fence below the highest it has seen. */
+export class Resource {
+  readonly #fences = new Map<string, number>();
+
+  /** False where it refused. */
+  write(key: string, fence: number): boolean {
+    const highest = this.#fences.get(key) ?? 0;
+    if (fence < highest) return false;
+    this.#fences.set(key, fence);
+    return true;
+  }
+}
+
+/** A handler of `process` that is now quick, now slow, fails, throws, hangs, ends by itself or not. */
+export function moodyHandler(process: () => Process, { random, checker, badHandler, atCalm, resource, tell }: Surroundings): Handler {
+  const sleep = (ms: number) => new Promise<void>((resolve) => process().after(ms, resolve));
+  const isBad = () => random.chance(badHandler());
+  const hang = () => new Promise<void>((resolve) => atCalm(process(), resolve));
+
+  function write(job: Job<Raw>): void {
+    if (!job.lost.aborted && !resource.write(job.key, job.fence)) checker.refusedWrite(process(), job.key, job.fence);
+  }
+
+  async function start(job: Job<Raw>) {
+    checker.payload(job.dispatchId, job.key, job.payload.bytes);
+    if (random.chance(0.5)) await sleep(random.between(1, 200));
+    if (isBad()) {
+      const way = random.below(5);
+      tell(
+        process().name,
+        () => `start of "${job.key}" will ${['throw', 'ask for another try', 'be slow', 'hang until stopped', 'hang'][way]}`,
+      );
+      if (way === 0) throw new Error('start failed');
+      if (way === 1)
+        throw new RetryableError('start failed, try again', random.chance(0.5) ? { retryAfterMs: random.between(0, 5_000) } : {});
+      if (way === 2) await sleep(random.between(500, 20_000));
+      if (way === 3)
+        await Promise.race([hang(), new Promise((_, reject) => job.signal.addEventListener('abort', () => reject(job.signal.reason)))]);
+      if (way === 4) await hang();
+    }
+    write(job);
+    return running(job);
+  }
+
+  function running(job: Job<Raw>) {
+    const { promise: done, resolve, reject } = Promise.withResolvers<unknown>();
+    let isStopped = false;
+    if (random.chance(0.6)) {
+      const lifeMs = random.between(10, 30_000);
+      const way = isBad() ? random.below(3) : 0;
+      process().after(lifeMs, () => {
+        if (isStopped) return;
+        write(job);
+        if (way === 0) resolve(random.chance(0.2) ? { lifeMs } : undefined);
+        else reject(way === 1 ? new Error('job failed') : new RetryableError('job failed, try again', { retryAfterMs: 2_000 }));
+      });
+    }
+    return {
+      done,
+      async stop() {
+        if (random.chance(0.5)) await sleep(random.between(1, 500));
+        if (isBad()) {
+          const way = random.below(3);
+          tell(process().name, () => `stop of "${job.key}" will ${['throw', 'be slow', 'hang'][way]}`);
+          if (way === 0) throw new Error('stop failed');
+          if (way === 1) await sleep(random.between(500, 40_000));
+          if (way === 2) await hang();
+        }
+        isStopped = true;
+      },
+      async notify() {
+        if (isBad()) throw new Error('notify failed');
+      },
+    };
+  }
+
+  return defineHandler({ start });
+}

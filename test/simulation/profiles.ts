@@ -1,0 +1,65 @@
+import { type FaultRates, NO_FAULTS } from '../../lib/testing/faults.ts';
+import type { Random } from '../../lib/testing/random.ts';
+
+export type Profile = 'calm' | 'network' | 'processes' | 'everything';
+export const PROFILES: readonly Profile[] = ['calm', 'network', 'processes', 'everything'];
+
+/** What goes wrong by itself, as a mean time between two of a kind, ms; absent: never. */
+export interface Mishaps {
+  readonly kill?: number;
+  readonly freeze?: number;
+  readonly cutOff?: number;
+  readonly drain?: number;
+  readonly setClock?: number;
+  readonly redrive?: number;
+  readonly badMessage?: number;
+}
+
+export interface Conditions {
+  readonly rates: FaultRates;
+  readonly mishaps: Mishaps;
+  /** How likely a handler's call is slow, throws or hangs. */
+  readonly badHandler: number;
+}
+
+const NETWORK: FaultRates = {
+  ...NO_FAULTS,
+  slow: 0.01,
+  failed: 0.02,
+  throttled: 0.01,
+  'answer-lost': 0.02,
+  conflict: 0.02,
+  late: 0.02,
+  again: 0.05,
+  reordered: 0.3,
+  lag: 0.2,
+};
+const PROCESSES: FaultRates = { ...NO_FAULTS, died: 0.01, 'worker-died': 0.0005, zombie: 0.03, 'timed-out': 0.02 };
+
+const CUT_OFF: Mishaps = { cutOff: 20_000, badMessage: 60_000 };
+const MISHAPS: Mishaps = { kill: 60_000, freeze: 40_000, drain: 90_000, setClock: 60_000, redrive: 60_000 };
+
+/**
+ * Conditions of one world. Each kind of fault is left out of some worlds and multiplied in others, because what only shows
+ * among few faults, or among many of one kind, never shows where everything fails a little.
+ */
+export function conditionsOf(profile: Profile, random: Random): Conditions {
+  const network = profile === 'network' || profile === 'everything';
+  const processes = profile === 'processes' || profile === 'everything';
+  const rates = { ...(network ? NETWORK : NO_FAULTS), ...(processes ? only(PROCESSES) : {}) };
+  const varied = Object.entries(rates).map(([kind, rate]) => [
+    kind,
+    random.chance(0.3) ? 0 : Math.min(0.5, rate * random.pick([0.3, 1, 1, 3])),
+  ]);
+  const mishaps = { ...(network ? CUT_OFF : {}), ...(processes ? MISHAPS : {}) };
+  const some = Object.entries(mishaps).filter(() => random.chance(0.7));
+  return {
+    rates: Object.fromEntries(varied) as unknown as FaultRates,
+    mishaps: Object.fromEntries(some.map(([kind, meanMs]) => [kind, meanMs * random.pick([0.5, 1, 2])])),
+    badHandler: processes ? random.pick([0, 0.1, 0.3]) : 0,
+  };
+}
+
+function only(rates: FaultRates): Partial<FaultRates> {
+  return Object.fromEntries(Object.entries(rates).filter(([, rate]) => rate > 0));
+}

@@ -1,0 +1,154 @@
+import type { Dispatch } from '../../lib/client/dispatch.ts';
+import type { Pool } from '../../lib/client/pool.ts';
+import { PoolError } from '../../lib/pool/errors.ts';
+import type { Checker } from '../../lib/testing/invariants.ts';
+import { isSame } from '../../lib/testing/invariants.ts';
+import type { Process } from '../../lib/testing/process.ts';
+import type { Random } from '../../lib/testing/random.ts';
+import type { Scheduler } from '../../lib/testing/scheduler.ts';
+
+/** What was asked for under a dispatch id, as the client that asked knows it. */
+export interface Asked {
+  readonly dispatchId: string;
+  readonly starts: { readonly key: string; readonly payload: string; readonly isSent: boolean }[];
+  /** What a client was told became of it. */
+  outcome?: unknown;
+  end?: unknown;
+}
+
+export interface WorkloadOptions {
+  readonly random: Random;
+  readonly scheduler: Scheduler;
+  readonly checker: Checker;
+  readonly client: { readonly process: Process; readonly pool: Pool };
+  readonly keys: readonly string[];
+  /** All clients know of each other's dispatches, so that they replay and stop them. */
+  readonly asked: Map<string, Asked>;
+  readonly pauseMs: number;
+  readonly tell: (who: string, what: () => string) => void;
+  readonly onUnanswered: (what: string) => void;
+}
+
+const PAYLOADS = ['p', 'q', ''];
+/** How much later than its deadline a wait may be told so. */
+const LATE_MS = 500;
+
+/** A client that starts, replays, contradicts, stops, notifies and waits, few keys and few dispatch ids over and over. */
+export class Workload {
+  readonly #options: WorkloadOptions;
+  #isOver = false;
+  #made = 0;
+
+  constructor(options: WorkloadOptions) {
+    this.#options = options;
+    this.#again();
+  }
+
+  end(): void {
+    this.#isOver = true;
+  }
+
+  #again(): void {
+    const { client, random, pauseMs } = this.#options;
+    client.process.after(random.between(1, 2 * pauseMs), () => {
+      if (this.#isOver) return;
+      this.#act().catch((error: unknown) => {
+        if (!(error instanceof PoolError)) throw error;
+        this.#tell(() => `hears ${error.code}: ${error.message}`);
+      });
+      this.#again();
+    });
+  }
+
+  async #act(): Promise<void> {
+    const { random, keys, client } = this.#options;
+    const { pool } = client;
+    const key = random.pick(keys);
+    const lot = random.next();
+    if (lot < 0.55) return this.#start(key);
+    if (lot < 0.7) {
+      const asked = random.chance(0.5) ? this.#known() : undefined;
+      // Now and then one that was never heard of: the start comes later, or never.
+      const dispatchId = asked?.dispatchId ?? (random.chance(0.2) ? this.#next() : undefined);
+      const at = asked && random.chance(0.9) ? (asked.starts[0]?.key ?? key) : key;
+      this.#tell(() => `asks to stop "${at}"${dispatchId === undefined ? '' : ` for dispatch ${dispatchId}`}`);
+      this.#options.checker.stopAsked(at, dispatchId);
+      if (dispatchId !== undefined && !asked) this.#ask(dispatchId);
+      return pool.stop(at, dispatchId === undefined ? {} : { dispatchId });
+    }
+    if (lot < 0.78) {
+      await pool.notify(key, 'note');
+      return;
+    }
+    const asked = this.#known();
+    if (asked) await this.#wait(pool.dispatch(asked.dispatchId), asked, lot < 0.9 ? 'outcome' : 'ended');
+  }
+
+  async #start(freeKey: string): Promise<void> {
+    const { random, scheduler, client } = this.#options;
+    const known = random.chance(0.45) ? this.#known() : undefined;
+    const first = known?.starts[0];
+    const isSame = first !== undefined && random.chance(0.7);
+    const key = isSame ? first.key : freeKey;
+    const payload = isSame ? first.payload : random.pick(PAYLOADS);
+    const dispatchId = known?.dispatchId ?? this.#next();
+    const ifBusy = random.pick(['reject', 'reject', 'next', 'replace'] as const);
+    const expiresAt = random.chance(0.1) ? { expiresAt: new Date(scheduler.now() + random.between(-1_000, 20_000)) } : {};
+    this.#tell(() => `asks to start "${key}" as dispatch ${dispatchId} with "${payload}", if busy ${ifBusy}`);
+    if (ifBusy === 'replace') this.#options.checker.stopAsked(key);
+    const asked = this.#ask(dispatchId);
+    const start = { key, payload, isSent: false };
+    asked.starts.push(start);
+    const handle = await client.pool.start(key, payload, { dispatchId, ifBusy, ...expiresAt });
+    asked.starts[asked.starts.indexOf(start)] = { ...start, isSent: true };
+    if (random.chance(0.4)) await this.#wait(handle, undefined, 'outcome');
+  }
+
+  /** Every wait is answered, if only with `deadline-exceeded`; what it is told is for ever. */
+  async #wait(handle: Dispatch, asked: Asked | undefined, what: 'outcome' | 'ended'): Promise<void> {
+    const { random, scheduler, client, onUnanswered } = this.#options;
+    const timeoutMs = random.between(1, 30_000);
+    const cancel = scheduler.after(timeoutMs + LATE_MS, () =>
+      onUnanswered(
+        `${client.process.name} waits for ${what} of dispatch ${handle.dispatchId} since ${timeoutMs + LATE_MS} ms, and was to hear of it after ${timeoutMs} ms`,
+      ),
+    );
+    try {
+      const answer = await (what === 'outcome' ? handle.outcome({ timeoutMs }) : handle.ended({ timeoutMs }));
+      this.#tell(() => `hears of dispatch ${handle.dispatchId}: ${JSON.stringify(answer)}`);
+      if (asked) this.#heard(asked, what === 'outcome' ? 'outcome' : 'end', answer);
+    } finally {
+      cancel();
+    }
+  }
+
+  #heard(asked: Asked, what: 'outcome' | 'end', answer: unknown): void {
+    if (asked[what] === undefined) asked[what] = answer;
+    else if (!isSame(asked[what], answer))
+      this.#options.onUnanswered(
+        `dispatch ${asked.dispatchId} was answered ${JSON.stringify(asked[what])}, then ${JSON.stringify(answer)}`,
+      );
+  }
+
+  #known(): Asked | undefined {
+    const { asked, random } = this.#options;
+    // Mostly recent ones, now and then one from long ago.
+    const all = [...asked.values()];
+    return all.length === 0 ? undefined : random.pick(random.chance(0.8) ? all.slice(-6) : all);
+  }
+
+  #ask(dispatchId: string): Asked {
+    const { asked } = this.#options;
+    const known = asked.get(dispatchId) ?? { dispatchId, starts: [] };
+    asked.set(dispatchId, known);
+    return known;
+  }
+
+  #next(): string {
+    return `${this.#options.client.process.name}-${++this.#made}`;
+  }
+
+  #tell(what: () => string): void {
+    this.#options.tell(this.#options.client.process.name, what);
+  }
+}
