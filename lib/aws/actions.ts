@@ -1,0 +1,43 @@
+/**
+ * What each port asks of AWS, by the resource that it asks it of: an adapter that calls anything else fails its conformance suite,
+ * which runs with exactly these. Grants and the functions' roles are made of them.
+ */
+export const actions = {
+  jobs: {
+    jobsTable: ['dynamodb:GetItem', 'dynamodb:PutItem'],
+    jobsTableIndexes: ['dynamodb:Query'],
+  },
+  dispatches: { jobsTable: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'] },
+  workers: {
+    workersTable: ['dynamodb:GetItem', 'dynamodb:Scan', 'dynamodb:UpdateItem'],
+    // The pool's state.
+    jobsTable: ['dynamodb:GetItem'],
+  },
+  commands: { inboxes: ['sqs:SendMessage'] },
+  requests: { requestQueue: ['sqs:SendMessage'] },
+  /** Deletes the inboxes of sessions that are over. */
+  removeInbox: { inboxes: ['sqs:DeleteQueue'] },
+  registry: { workersTable: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'] },
+  inboxes: { inboxes: ['sqs:CreateQueue', 'sqs:ReceiveMessage', 'sqs:DeleteMessage'] },
+  reports: { reportQueue: ['sqs:SendMessage'] },
+  records: {
+    jobsTable: ['dynamodb:BatchGetItem'],
+    jobsTableIndexes: ['dynamodb:Query'],
+    workersTable: ['dynamodb:Scan'],
+  },
+  /** `loadPoolConfig`. */
+  config: { configParameter: ['ssm:GetParameter'] },
+  /** Of a function on its source queue, beside what Lambda needs to poll it, and on its dead-letter queue. */
+  source: { sourceQueue: ['sqs:ChangeMessageVisibility'], deadLetterQueue: ['sqs:SendMessage'] },
+} as const satisfies Readonly<Record<string, Readonly<Partial<Record<Resource, readonly string[]>>>>>;
+
+export type Resource =
+  | 'jobsTable'
+  | 'jobsTableIndexes'
+  | 'workersTable'
+  | 'requestQueue'
+  | 'reportQueue'
+  | 'inboxes'
+  | 'sourceQueue'
+  | 'deadLetterQueue'
+  | 'configParameter';

@@ -1,0 +1,163 @@
+import {
+  DeleteItemCommand,
+  type DynamoDBClient,
+  PutItemCommand,
+  type PutItemCommandInput,
+  UpdateItemCommand,
+  type UpdateItemCommandInput,
+} from '@aws-sdk/client-dynamodb';
+import type { AdmittedDispatch, Dispatch } from '../pool/dispatch.ts';
+import type { EpochMs, Fence } from '../pool/job.ts';
+import type { Clock, DispatchStore, Ids } from '../pool/ports.ts';
+import { commitOf, type Put, putIf, read, type Update, updateIf, whereAbsent } from './conditional-write.ts';
+import { decodeDispatch, encodeDispatch, headKey, maxInlineBytes, payloadKey } from './dispatch-item.ts';
+import { conditionFailure, translate, translated } from './errors.ts';
+import { expressed, setting } from './expression.ts';
+import { type Item, isExpired, toItem, version } from './item.ts';
+
+export interface DynamoDispatchesOptions {
+  readonly dynamo: DynamoDBClient;
+  /** Name of the Jobs table. */
+  readonly table: string;
+  readonly clock: Clock;
+  readonly ids: Ids;
+}
+
+/**
+ * Dispatch records and their payloads.
+ *
+ * The head alone is authoritative: a dispatch is admitted when its head is there, and over when its head says so. A payload of up to
+ * 2 KiB stands in the head; a larger one is an item of its own, which the head points to by a flag, because every update is billed
+ * for the whole item that it touches. That item is named by its content (the fingerprint), so two starts that fight over one
+ * dispatch id never stand in each other's place, whichever of them wins.
+ *
+ *     admission   payload, then head      a crash in between leaves a payload that no head points to: nobody takes it for
+ *                                         admitted, and the start, coming again, writes it once more
+ *     lost        the head of another     its writer deletes its own payload, unless the head that won points to it
+ *     over        head, then payload      a crash in between leaves a head that is over and still points: whoever meets it
+ *                                         next (the message comes again, or the dispatch is replayed) deletes the payload
+ *
+ * What no redelivery heals (a start that died in between and is dead-lettered) is storage and nothing else.
+ */
+export function dynamoDispatches({ dynamo, table, clock, ids }: DynamoDispatchesOptions): DispatchStore {
+  const nameOf = (dispatchId: string) => `dispatch "${dispatchId}"`;
+  const readHead = (dispatchId: string) => read(dynamo, nameOf(dispatchId), table, toItem(headKey(dispatchId)));
+
+  /** The record that a head holds; a payload that it has no more use for is gone then. */
+  async function settled(head: Item | undefined): Promise<Dispatch | undefined> {
+    if (!head || isExpired(head, clock.now())) return undefined;
+    const dispatch = decodeDispatch(head);
+    if (isOver(dispatch) && isApart(head)) await deletePayload(dispatch);
+    return dispatch;
+  }
+
+  async function deletePayload(dispatch: Dispatch): Promise<void> {
+    const command = new DeleteItemCommand({ TableName: table, Key: toItem(payloadKey(dispatch)) });
+    await translated(nameOf(dispatch.dispatchId), () => dynamo.send(command));
+  }
+
+  const store: DispatchStore = {
+    async get(dispatchId) {
+      return settled(await readHead(dispatchId));
+    },
+
+    async payload(dispatchId) {
+      const head = await readHead(dispatchId);
+      const dispatch = await settled(head);
+      if (!head || !dispatch || isOver(dispatch)) return undefined;
+      return bytesOf(isApart(head) ? await read(dynamo, nameOf(dispatchId), table, toItem(payloadKey(dispatch))) : head);
+    },
+
+    async admit(dispatch, payload) {
+      const what = nameOf(dispatch.dispatchId);
+      const apart = payload.byteLength > maxInlineBytes;
+      if (apart) await translated(what, () => dynamo.send(new PutItemCommand(payloadParams(table, dispatch, payload))));
+      const held = apart ? { payloadApart: true } : { payload };
+      const { won, item } = await putIf(dynamo, what, headParams(table, dispatch, { rev: ids.next(), now: clock.now() }, held));
+      if (won) return { outcome: 'won' };
+      const winner = await settled(item);
+      if (apart && winner && (isOver(winner) || winner.fingerprint !== dispatch.fingerprint)) await deletePayload(dispatch);
+      return commitOf(false, winner);
+    },
+
+    async change(next, expected, maxFence = Number.MAX_SAFE_INTEGER) {
+      const what = nameOf(next.dispatchId);
+      const rev = ids.next();
+      const { won, item } =
+        expected === 'absent'
+          ? await putIf(dynamo, what, headParams(table, next, { rev, now: clock.now() }))
+          : await updateIf(dynamo, what, changeParams(table, next, { expected, maxFence, rev }));
+      const current = await settled(item);
+      // Where the record's fence is the higher one it stays: the same again with that.
+      if (!won && current?.status === expected && current.fence > next.fence && current.fence <= maxFence) {
+        return store.change({ ...next, fence: current.fence }, expected, maxFence);
+      }
+      return commitOf(won, current);
+    },
+
+    async raiseFence(dispatchId, fence) {
+      try {
+        await dynamo.send(new UpdateItemCommand(raiseFenceParams(table, dispatchId, fence)));
+      } catch (error) {
+        if (!conditionFailure(error)) throw translate(nameOf(dispatchId), error);
+      }
+    },
+  };
+  return store;
+}
+
+function isOver({ status }: Dispatch): boolean {
+  return status === 'ended' || status === 'never-started';
+}
+
+function isApart(head: Item): boolean {
+  return head.payloadApart?.BOOL === true;
+}
+
+function bytesOf(item: Item | undefined): Uint8Array | undefined {
+  return item?.payload?.B && new Uint8Array(item.payload.B);
+}
+
+export function payloadParams(table: string, dispatch: AdmittedDispatch, payload: Uint8Array): PutItemCommandInput {
+  return { TableName: table, Item: toItem({ ...payloadKey(dispatch), v: version, payload }) };
+}
+
+/** A whole head, where there is none. */
+export function headParams(
+  table: string,
+  dispatch: Dispatch,
+  { rev, now }: { readonly rev: string; readonly now: EpochMs },
+  payload?: { readonly payload: Uint8Array } | { readonly payloadApart: boolean },
+): Put {
+  return { TableName: table, Item: toItem({ ...encodeDispatch(dispatch, rev), ...payload }), ...whereAbsent(now) };
+}
+
+export interface ChangeFacts {
+  readonly expected: Dispatch['status'];
+  readonly maxFence: Fence;
+  readonly rev: string;
+}
+
+/** Sets what `next` says, except that the payload goes only when the dispatch is over. */
+export function changeParams(table: string, next: Dispatch, { expected, maxFence, rev }: ChangeFacts): Update {
+  const { pk, sk, key, ...changed } = encodeDispatch(next, rev);
+  const conditions = ['#status = :expected', '#key = :key', '#fence <= :atMost'];
+  if (next.fingerprint !== undefined) conditions.push('(attribute_not_exists(#fingerprint) OR #fingerprint = :fingerprint)');
+  return {
+    TableName: table,
+    Key: toItem(headKey(next.dispatchId)),
+    ...expressed(
+      { UpdateExpression: setting(changed) + (isOver(next) ? ' REMOVE #payload' : ''), ConditionExpression: conditions.join(' AND ') },
+      { ...changed, key, expected, atMost: Math.min(next.fence, maxFence) },
+    ),
+  };
+}
+
+/** Holds only where the record is there and its fence is lower. */
+export function raiseFenceParams(table: string, dispatchId: string, fence: Fence): UpdateItemCommandInput {
+  return {
+    TableName: table,
+    Key: toItem(headKey(dispatchId)),
+    ...expressed({ UpdateExpression: setting({ fence }), ConditionExpression: '#fence < :fence' }, { fence }),
+  };
+}

@@ -1,0 +1,110 @@
+import { type AttributeValue, type DynamoDBClient, QueryCommand, type QueryCommandInput } from '@aws-sdk/client-dynamodb';
+import type { EpochMs, Job } from '../pool/job.ts';
+import type { Clock, Ids, JobStore, Page } from '../pool/ports.ts';
+import { commitOf, type Put, putIf, read, whereAbsent } from './conditional-write.ts';
+import { translated } from './errors.ts';
+import { expressed } from './expression.ts';
+import { type Item, isExpired, toItem } from './item.ts';
+import { decodeJob, encodeJob, jobKey, keyOf } from './job-item.ts';
+import { byOwner, pending, pendingShards } from './tables.ts';
+
+export interface DynamoJobsOptions {
+  readonly dynamo: DynamoDBClient;
+  /** Name of the Jobs table. */
+  readonly table: string;
+  /** How long an ended job is remembered, ms. */
+  readonly retentionMs: number;
+  readonly clock: Clock;
+  readonly ids: Ids;
+}
+
+/**
+ * Job records. The record alone says who owns a key; each commit is one conditional put of the whole item (see
+ * `conditional-write.ts`), so a crash leaves the old record or the new one, and never a part.
+ */
+export function dynamoJobs({ dynamo, table, retentionMs, clock, ids }: DynamoJobsOptions): JobStore {
+  const live = (item: Item | undefined) => (item && !isExpired(item, clock.now()) ? decodeJob(item) : undefined);
+  return {
+    async get(key) {
+      return live(await read(dynamo, `job "${key}"`, table, toItem(jobKey(key))));
+    },
+    async commit(next, expected) {
+      const params = commitParams(table, next, { expected, rev: ids.next(), now: clock.now(), retentionMs });
+      const { won, item } = await putIf(dynamo, `job "${next.key}"`, params);
+      return commitOf(won, live(item));
+    },
+    async due(now, limit) {
+      const shards = await Promise.all(
+        Array.from({ length: pendingShards }, async (_, shard) => {
+          const params = pendingParams(table, shard, { dueBy: now, limit });
+          const { Items: items = [] } = await translated(`table "${table}"`, () => dynamo.send(new QueryCommand(params)));
+          return items.map((item) => ({ key: keyOf(item), dueAt: Number(item[pending.sortKey.name]?.N) }));
+        }),
+      );
+      const oldestFirst = shards.flat().sort((one, other) => one.dueAt - other.dueAt);
+      return oldestFirst.slice(0, limit).map(({ key }) => key);
+    },
+    ownedBy: (workerId, cursor) => ownedKeys(dynamo, table, workerId, cursor),
+  };
+}
+
+export interface CommitFacts {
+  /** The revision that was read; undefined: there was none. */
+  readonly expected: string | undefined;
+  /** The revision to write. */
+  readonly rev: string;
+  readonly now: EpochMs;
+  readonly retentionMs: number;
+}
+
+export function commitParams(table: string, next: Job, { expected, rev, now, retentionMs }: CommitFacts): Put {
+  const whole = { TableName: table, Item: toItem(encodeJob(next, rev, retentionMs)) };
+  if (expected === undefined) return { ...whole, ...whereAbsent(now) };
+  return { ...whole, ...expressed({ ConditionExpression: '#rev = :expected' }, { expected }) };
+}
+
+export interface PendingFacts {
+  /** Only what is due by then. */
+  readonly dueBy?: EpochMs;
+  readonly limit?: number;
+  /** The entry to go on after. */
+  readonly after?: Record<string, AttributeValue> | undefined;
+}
+
+/** Entries of one shard of the index of waiting jobs, by due time. */
+export function pendingParams(table: string, shard: number, { dueBy, limit, after }: PendingFacts): QueryCommandInput {
+  const { partitionKey, sortKey, name } = pending;
+  const inShard = `#${partitionKey.name} = :shard`;
+  const KeyConditionExpression = dueBy === undefined ? inShard : `${inShard} AND #${sortKey.name} <= :dueBy`;
+  return {
+    TableName: table,
+    IndexName: name,
+    ...expressed({ KeyConditionExpression }, { shard, dueBy }),
+    Limit: limit,
+    ExclusiveStartKey: after,
+  };
+}
+
+/** Keys that any session of the worker owns, a page at a time. */
+export async function ownedKeys(
+  dynamo: DynamoDBClient,
+  table: string,
+  workerId: string,
+  cursor: string | undefined,
+): Promise<Page<string>> {
+  const { Items: items = [], LastEvaluatedKey: last } = await translated(`jobs of worker "${workerId}"`, () =>
+    dynamo.send(new QueryCommand(ownedByParams(table, workerId, cursor))),
+  );
+  return { items: items.map(keyOf), ...(last && { cursor: keyOf(last) }) };
+}
+
+/** The cursor is the last key of the page before. */
+export function ownedByParams(table: string, workerId: string, cursor: string | undefined): QueryCommandInput {
+  const { partitionKey, name } = byOwner;
+  return {
+    TableName: table,
+    IndexName: name,
+    ...expressed({ KeyConditionExpression: `#${partitionKey.name} = :workerId` }, { workerId }),
+    ExclusiveStartKey: cursor === undefined ? undefined : toItem({ ...jobKey(cursor), [partitionKey.name]: workerId }),
+  };
+}

@@ -1,0 +1,51 @@
+import type { ClientPorts } from '../client/ports.ts';
+import type { PoolPorts, Telemetry } from '../pool/ports.ts';
+import type { WorkerPorts } from '../worker/ports.ts';
+import { type AwsClients, awsClients } from './clients.ts';
+import type { PoolConfig } from './config.ts';
+import { dynamoDispatches } from './dynamo-dispatches.ts';
+import { dynamoJobs } from './dynamo-jobs.ts';
+import { dynamoRecords } from './dynamo-records.ts';
+import { dynamoRegistry, dynamoWorkers } from './dynamo-workers.ts';
+import { sqsCommands, sqsInboxes } from './sqs-inboxes.ts';
+import { sqsReports } from './sqs-reports.ts';
+import { sqsRequestBatches, sqsRequests } from './sqs-requests.ts';
+import { systemClock as clock, systemIds as ids, systemTimer as timer } from './system.ts';
+
+/** What the functions work with. Make it once: it remembers workers and pool state for seconds. */
+export function poolPorts(config: PoolConfig, telemetry: Telemetry, { dynamo, sqs }: AwsClients = awsClients(config)): PoolPorts {
+  const { jobsTable, workersTable, retentionMs, requestQueueUrl } = config;
+  return {
+    jobs: dynamoJobs({ dynamo, table: jobsTable, retentionMs, clock, ids }),
+    dispatches: dynamoDispatches({ dynamo, table: jobsTable, clock, ids }),
+    workers: dynamoWorkers({ dynamo, workersTable, jobsTable, clock }),
+    commands: sqsCommands({ sqs, place: config, ids }),
+    requests: sqsRequests({ sqs, queueUrl: requestQueueUrl, ids }),
+    clock,
+    telemetry,
+  };
+}
+
+/** What a worker process works with. */
+export function workerPorts(config: PoolConfig, { dynamo, sqs }: AwsClients = awsClients(config)): WorkerPorts {
+  return {
+    registry: dynamoRegistry({ dynamo, table: config.workersTable, ids }),
+    inboxes: sqsInboxes({ sqs, place: config, timer, ids }),
+    reports: sqsReports({ sqs, queueUrl: config.reportQueueUrl }),
+    clock,
+    timer,
+    ids,
+  };
+}
+
+/** What a client process works with. */
+export function clientPorts(config: PoolConfig, { dynamo, sqs }: AwsClients = awsClients(config)): ClientPorts {
+  const { jobsTable, workersTable, requestQueueUrl } = config;
+  return {
+    requests: sqsRequestBatches({ sqs, queueUrl: requestQueueUrl, ids }),
+    records: dynamoRecords({ dynamo, jobsTable, workersTable, clock }),
+    clock,
+    timer,
+    ids,
+  };
+}
