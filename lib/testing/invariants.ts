@@ -38,6 +38,8 @@ export interface LiveHandler {
   readonly fence: number;
   phase: 'starting' | 'up' | 'stopping' | 'over';
   isLost: boolean;
+  /** Ends what of it runs in this process, as disposal has to; once it is up. */
+  end?: () => unknown;
 }
 
 /** What really happened to a dispatch, by the clocks of those to whom it happened. */
@@ -72,6 +74,17 @@ export class Checker {
   /** Handlers alive in truth, those of frozen processes included. */
   liveHandlers(): readonly LiveHandler[] {
     return [...this.#handlers.values()].flatMap((handlers) => [...handlers]).filter(({ process }) => process.state !== 'dead');
+  }
+
+  /** Ends every handler that is not over, those of dead processes included; what they throw is nobody's business any more. */
+  endAll(): void {
+    for (const handlers of this.#handlers.values()) {
+      for (const { end } of handlers) {
+        Promise.resolve()
+          .then(end)
+          .catch(() => {});
+      }
+    }
   }
 
   truthOf(dispatchId: string): Truth {

@@ -9,7 +9,8 @@ export interface MemoryInboxesOptions {
   readonly disturbance?: Disturbance;
 }
 
-const VISIBILITY_MS = 30_000;
+/** A command is deleted on receipt; only one whose deletion failed waits for this. */
+const VISIBILITY_MS = 5_000;
 const RETENTION_MS = 60 * 60 * 1_000;
 
 /** One FIFO queue per worker session: what the control plane puts there and what the worker takes. */

@@ -16,6 +16,7 @@ export function watched(handler: Handler, process: () => Process, checker: Check
       try {
         const running = await handler.start(job);
         checker.up(live);
+        live.end = () => running.stop({ reason: 'worker-draining', mayWrite: false, deadline: AbortSignal.abort() });
         return {
           ...(running.done ? { done: watchedEnd(running.done, live, checker) } : {}),
           ...(running.notify ? { notify: (payload, id) => running.notify?.(payload, id) } : {}),
