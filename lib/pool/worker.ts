@@ -24,6 +24,10 @@ export interface WorkerRow {
   readonly generation?: number;
   /** Round token of the last resync round that the worker answered whole. */
   readonly answered?: string;
+  /** Token of its current resync round; whatever concerns another token changes nothing. */
+  readonly round?: string;
+  /** When a job was last seen to name this row since it is lost or left; the row is kept for an hour after. */
+  readonly namedAt?: EpochMs;
 }
 
 /** The (worker, session) that a job is assigned to. */

@@ -20,7 +20,7 @@ export interface WorkerClock extends Clock {
 /** The worker's own row. It needs no leave of the control plane, and may touch no other table. */
 export interface Registry {
   /** Writes the row of a new session, replacing whatever stood there. */
-  register(row: Omit<WorkerRow, 'state' | 'beat' | 'running' | 'generation' | 'answered'>): Promise<void>;
+  register(row: Pick<WorkerRow, 'workerId' | 'session' | 'leaseMs' | 'capacity' | 'registeredAt'>): Promise<void>;
   /** Raises `beat` where the row is of this session, active or draining. */
   heartbeat(beat: {
     readonly workerId: string;

@@ -1,0 +1,161 @@
+import { decideReport, type ReportSnapshot } from '../pool/decide-report.ts';
+import { assignRequest, type Context, type Decision, type Effect, owed, settleStarted } from '../pool/decision.ts';
+import type { Job, OwnedJob } from '../pool/job.ts';
+import { ended, pending, running, stoppedEnding } from '../pool/transitions.ts';
+import type { Owner, WorkerRow } from '../pool/worker.ts';
+import type { FactReport, ResyncEntry, ResyncReport } from '../wire/index.ts';
+import type { Asked } from './round.ts';
+
+/**
+ * Table 5: one entry of a worker's answer and the record of its key.
+ *
+ * An end is routed as the report of its kind (R4), with the time that the worker reported. What is left are two questions that only a
+ * round can ask. *It runs there: does the record agree?* If it does there is no new fact (R5); if nobody owns the job and it
+ * was taken from this very session, the session has it back (R9); a record that knows less than the worker is asked to be
+ * confirmed; in all other cases nothing is stolen or revived (R10). *It does not run there: has it been lost?* Only where the owner
+ * had confirmed it when the round was armed (R8); before that its start may still be on its way (F33).
+ */
+export interface EntrySnapshot extends ReportSnapshot {
+  /** The row of the worker that answers. */
+  readonly row?: WorkerRow;
+}
+
+/** How the entry came: asked about on this page, or found running without being asked. */
+export type Answering = Pick<ResyncReport, 'worker' | 'session' | 'at'> & { readonly asked?: Asked };
+
+export function decideEntry(snapshot: EntrySnapshot, entry: ResyncEntry, answering: Answering, context: Context): Decision {
+  switch (entry.state) {
+    case 'starting':
+      return { rule: 'entry starting' };
+    case 'running':
+      return decideRunning(snapshot, entry, answering, context);
+    case 'unrecognized':
+      return decideUnrecognized(snapshot.job, answering, context);
+    default:
+      return decideReport(snapshot, asReport(entry, answering), context);
+  }
+}
+
+function decideRunning(
+  snapshot: EntrySnapshot,
+  entry: ResyncEntry & { state: 'running' },
+  answering: Answering,
+  context: Context,
+): Decision {
+  const { job, row } = snapshot;
+  const { now } = context;
+  const report = asReport(entry, answering);
+  if (!job) return decideReport(snapshot, report, context);
+  const isSame = job.dispatchId === entry.dispatchId && job.fingerprint === entry.fingerprint;
+  if (entry.fence > job.fence) return { rule: 'entry above the record', effects: [confirm(answering, entry)] };
+
+  if (isSame && job.status === 'pending') {
+    const wasTaken = job.fence === entry.fence && (job.because === 'owner-lost' || job.because === 'unrecognized');
+    if (answering.asked || !wasTaken || !isPresent(row, answering)) return { rule: 'entry overtaken' };
+    const owner = { worker: answering.worker, session: answering.session };
+    const next = running({ ...job, status: 'assigned', owner, assignedAt: now }, entry.startedAt);
+    return { rule: 'entry adopted', next, effects: owed(next, now) };
+  }
+  if (isSame && job.status !== 'ended' && job.status !== 'pending' && job.owner.worker === answering.worker) {
+    // Assigned anew here since: that start is on its way and raises the fence.
+    if (entry.fence < job.fence) return { rule: 'entry assigned since' };
+    if (job.owner.session !== answering.session)
+      return decideHere({ ...job, owner: { worker: answering.worker, session: answering.session } }, entry, context, true);
+    return decideHere(job, entry, context, false);
+  }
+  // It runs on although its end is recorded; a late report says the same of a job that has ended by now, an entry cannot.
+  if (isSame && job.status === 'ended')
+    return { rule: 'entry runs after its end', effects: [tellStop(answering, entry), ...owed(job, now)] };
+  return decideReport(snapshot, report, context);
+}
+
+/** The record and the worker agree on who runs what. */
+function decideHere(job: OwnedJob, entry: ResyncEntry & { state: 'running' }, { now }: Context, isMoved: boolean): Decision {
+  const moved = isMoved ? { next: job } : {};
+  switch (job.status) {
+    case 'assigned': {
+      const next = running(job, entry.startedAt);
+      return { rule: 'entry started', next, effects: owed(next, now) };
+    }
+    case 'running':
+      return { rule: isMoved ? 'entry taken over' : 'entry agrees', ...moved };
+    case 'stopping':
+    case 'releasing':
+      return {
+        rule: 'entry asked again',
+        ...moved,
+        effects: [...(job.startedAt === undefined ? [settleStarted(job, entry.startedAt)] : []), ...owed(job, now)],
+      };
+    default:
+      return job satisfies never;
+  }
+}
+
+function decideUnrecognized(job: Job | undefined, { asked, worker, session }: Answering, { now }: Context): Decision {
+  if (!job || !asked) return { rule: 'entry of nothing' };
+  if (job.status === 'pending') return { rule: 'entry waits already', effects: owed(job, now) };
+  if (job.status === 'ended' || job.owner.worker !== worker)
+    return { rule: 'entry moved on', effects: job.status === 'ended' && job.fence === asked.fence ? owed(job, now) : [] };
+  // Only the request function declares an owner lost; it will see the session replaced.
+  if (job.owner.session !== session) return { rule: 'entry of a previous session', effects: [assignRequest(job.key)] };
+  if (job.fence !== asked.fence) return { rule: 'entry moved on' };
+  if (!asked.running) return { rule: 'entry not yet running', effects: job.status === 'running' ? [] : owed(job, now) };
+  switch (job.status) {
+    case 'running':
+    case 'releasing': {
+      const next = pending(job, 'unrecognized', now);
+      return { rule: 'entry unrecognized', next, effects: owed(next, now) };
+    }
+    case 'stopping': {
+      const next = ended(job, stoppedEnding(job.startedAt, now, job.stopReason), now);
+      return { rule: 'entry unrecognized, stopping', next, effects: owed(next, now) };
+    }
+    case 'assigned':
+      return { rule: 'entry not yet running', effects: owed(job, now) };
+    default:
+      return job satisfies never;
+  }
+}
+
+function isPresent(row: WorkerRow | undefined, { session }: Answering): boolean {
+  return row?.session === session && (row.state === 'active' || row.state === 'draining');
+}
+
+function tellStop(
+  { session }: Pick<Owner, 'session'>,
+  { key, dispatchId, fingerprint, fence }: ResyncEntry & { state: 'running' },
+): Effect {
+  return { type: 'tell', command: { op: 'stop', session, key, dispatchId, fingerprint, fence, reason: 'stop-requested' } };
+}
+
+function confirm({ session }: Pick<Owner, 'session'>, { key, fence }: { readonly key: string; readonly fence: number }): Effect {
+  return { type: 'tell', command: { op: 'confirm', session, key, fence } };
+}
+
+/** The report that the entry repeats. */
+function asReport(entry: Exclude<ResyncEntry, { state: 'starting' | 'unrecognized' }>, { worker, session, at }: Answering): FactReport {
+  const { key, dispatchId, fingerprint, fence } = entry;
+  const said = { key, dispatchId, fingerprint, fence, worker, session };
+  switch (entry.state) {
+    case 'running':
+      return { ...said, type: 'started', at, startedAt: entry.startedAt };
+    case 'succeeded': {
+      const { startedAt, finishedAt, result, resultOmitted } = entry;
+      const kept = { ...(result === undefined ? {} : { result }), ...(resultOmitted ? { resultOmitted } : {}) };
+      return { ...said, ...kept, type: 'finished', at: finishedAt, startedAt };
+    }
+    case 'failed':
+      return { ...said, type: 'finished', at: entry.finishedAt, startedAt: entry.startedAt, error: entry.error };
+    case 'start-failed':
+      return { ...said, type: 'start-failed', at: entry.finishedAt, error: entry.error };
+    case 'stopped':
+    case 'released':
+      return { ...said, type: entry.state, at: entry.finishedAt, ...(entry.startedAt === undefined ? {} : { startedAt: entry.startedAt }) };
+    case 'refused': {
+      const { state, ...refusal } = entry;
+      return { ...refusal, ...said, type: state, at };
+    }
+    default:
+      return entry satisfies never;
+  }
+}

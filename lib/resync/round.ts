@@ -1,0 +1,56 @@
+import type { EpochMs, Fence } from '../pool/job.ts';
+
+/**
+ * One resync of one worker session, named by its token (R1).
+ *
+ *     open ──► armed ──► resolved
+ *       └────────┴─────► closed      (superseded by a newer round, expired, or its worker revoked, lost or replaced)
+ *
+ * The worker's row points at the token of its current round, and that pointer alone says which round counts: whatever
+ * concerns another token changes nothing (R2, R3, R11). `open` is before the worker was asked, `armed` while its answer is awaited.
+ */
+export interface Round {
+  readonly token: string;
+  readonly worker: string;
+  readonly session: string;
+  readonly state: 'open' | 'armed' | 'resolved' | 'closed';
+  /** The worker's beat as it was looked at before any timer of this round started. */
+  readonly beat: number;
+  readonly openedAt: EpochMs;
+  /** By when the worker should have answered; judged again whenever the round is touched, so no timer has to be trusted. */
+  readonly deadline: EpochMs;
+  /** Wakes the state machine that waits for the round. */
+  readonly taskToken?: string;
+  /** How many pages the worker was asked; its answer has at least as many. */
+  readonly asked: number;
+  /** How many pages the answer has in all, known from the first one that arrives. */
+  readonly pages?: number;
+  /** Pages of the answer that were applied: a set, because adding a page twice must not count twice. */
+  readonly applied: ReadonlySet<number>;
+  /** Entries that failed each time and were given up on; a round with any of them ends incomplete. */
+  readonly skipped: number;
+  /** What became of the entries, by routing rule. */
+  readonly counts: Readonly<Record<string, number>>;
+}
+
+/** One page of what the worker is asked about, as it was known when the round was armed. */
+export interface AskedPage {
+  readonly token: string;
+  readonly page: number;
+  readonly jobs: readonly Asked[];
+}
+
+export interface Asked {
+  readonly key: string;
+  readonly fence: Fence;
+  /** Its owner had confirmed it when the round was armed. False: its start may still be in the inbox, so absence proves nothing. */
+  readonly running: boolean;
+}
+
+/** The round resolves once the set of pages still outstanding is empty (R12). */
+export function isComplete({ pages, applied }: Round): boolean {
+  return pages !== undefined && applied.size >= pages;
+}
+
+/** Jobs per page of the question; an answer page is of about the same size. */
+export const PAGE_SIZE = 100;
