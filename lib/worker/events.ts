@@ -48,7 +48,7 @@ export type WorkerEvent = { readonly workerId: string } & (
   | ({ readonly type: 'job-ended'; readonly error?: JobError } & OfJob)
   | ({ readonly type: 'job-released'; readonly reason: StopReason } & OfJob)
   /** The handler's `notify` threw, or the notification did not fit its schema. The job goes on. */
-  | ({ readonly type: 'notify-failed'; readonly id: string; readonly error: unknown } & OfJob)
+  | ({ readonly type: 'notify-failed'; readonly id: string; readonly error: JobError } & OfJob)
   | { readonly type: 'report-retried'; readonly reports: number; readonly attempt: number; readonly error: unknown }
   | { readonly type: 'command-dropped'; readonly why: DropReason; readonly op?: string; readonly key?: string; readonly detail?: string }
 );
@@ -61,15 +61,37 @@ export type Emit = (event: EventDetail) => void;
 /** Every event also goes to the `node:diagnostics_channel` of this name, so that tracing and metrics need no wrapper. */
 export const channelName = 'holdfast:worker';
 
-/** A throw in `onEvent` is logged and goes no further. */
+const levels = {
+  registered: 'info',
+  renewed: 'debug',
+  'lease-lost': 'warn',
+  overrun: 'error',
+  draining: 'info',
+  left: 'info',
+  'job-started': 'info',
+  'job-refused': 'info',
+  'job-start-failed': 'warn',
+  'job-stopped': 'info',
+  'job-stop-failed': 'warn',
+  'job-ended': 'info',
+  'job-released': 'info',
+  'notify-failed': 'error',
+  'report-retried': 'warn',
+  'command-dropped': 'debug',
+} as const satisfies { readonly [type in WorkerEvent['type']]: keyof Logger };
+
+/** Tells `onEvent`, the channel and the log. A throw in `onEvent` is logged and goes no further. */
 export function emitter(workerId: string, onEvent: ((event: WorkerEvent) => void) | undefined, logger: Logger): Emit {
   const subscribers = channel(channelName);
   return (detail) => {
     const event = { workerId, ...detail } as WorkerEvent;
+    const { type, ...fields } = event;
+    const isUnreadable = event.type === 'command-dropped' && event.why === 'unreadable';
+    logger[isUnreadable ? 'error' : levels[type]](type, fields);
     try {
       onEvent?.(event);
     } catch (error) {
-      logger.error('onEvent threw', { event: event.type, error });
+      logger.error('onEvent threw', { event: type, error });
     }
     if (subscribers.hasSubscribers) subscribers.publish(event);
   };

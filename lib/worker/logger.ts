@@ -17,3 +17,15 @@ export function withFields(logger: Logger, added: () => LogFields): Logger {
     error: (message, fields) => logger.error(message, { ...added(), ...fields }),
   };
 }
+
+/** A logger that throws takes nothing down with it. */
+export function guarded(logger: Logger): Logger {
+  const guard = (level: keyof Logger) => (message: string, fields?: LogFields) => {
+    try {
+      logger[level](message, fields);
+    } catch {
+      // There is nobody left to tell.
+    }
+  };
+  return { debug: guard('debug'), info: guard('info'), warn: guard('warn'), error: guard('error') };
+}

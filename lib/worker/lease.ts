@@ -1,0 +1,55 @@
+/**
+ * The worker's right to run jobs, by its own clocks.
+ *
+ * The control plane calls a worker lost once a full lease passed, by its timer, in which the beat did not change. The worker counts from the
+ * moment that its last successful heartbeat was *sent*, which is before the beat changed there, so its own lease is over first, however
+ * long the answer took. It stops its jobs at two thirds; the last third is what they have to come to an end.
+ */
+import type { EpochMs } from '../pool/job.ts';
+import type { WorkerClock } from './ports.ts';
+
+/** Both clocks at one moment. */
+export interface Moment {
+  readonly wall: EpochMs;
+  readonly monotonic: number;
+}
+
+export function momentOf(clock: WorkerClock): Moment {
+  return { wall: clock.now(), monotonic: clock.monotonic() };
+}
+
+/** The larger of what both clocks say: the monotonic one stands still in suspend on Linux, the wall clock may be set back. */
+export function elapsedMs(since: Moment, now: Moment): number {
+  return Math.max(0, now.wall - since.wall, now.monotonic - since.monotonic);
+}
+
+export interface Lease {
+  readonly leaseMs: number;
+  /** When the last successful heartbeat, or the registration, was sent. */
+  readonly since: Moment;
+}
+
+/** Heartbeats may overtake each other: one sent earlier than the last successful one changes nothing. */
+export function renewed(lease: Lease, sent: Moment): Lease {
+  return sent.monotonic > lease.since.monotonic ? { ...lease, since: sent } : lease;
+}
+
+/** Until when jobs may run, ms; from then on they are stopped. */
+export function heldForMs({ leaseMs, since }: Lease, now: Moment): number {
+  return Math.max(0, (2 / 3) * leaseMs - elapsedMs(since, now));
+}
+
+/** Until another worker may run them, ms. */
+export function leftMs({ leaseMs, since }: Lease, now: Moment): number {
+  return Math.max(0, leaseMs - elapsedMs(since, now));
+}
+
+/** When the next heartbeat is due, ms. */
+export function beatDueInMs({ leaseMs, since }: Lease, now: Moment): number {
+  return Math.max(0, leaseMs / 3 - elapsedMs(since, now));
+}
+
+/** How long after a heartbeat another one is sent while none succeeds: four of them before the jobs are stopped. */
+export function beatRetryMs(leaseMs: number): number {
+  return leaseMs / 12;
+}

@@ -1,0 +1,186 @@
+/**
+ * One registration of the worker: its lease, its heartbeats, its inbox.
+ *
+ * Authoritative are the row (whether this session still is the worker's) and the clocks (whether its lease still runs). A session ends once and
+ * for good, by whichever is noticed first: two thirds of the lease without a heartbeat that succeeded, a heartbeat refused, the inbox gone. From
+ * then on it calls no handler, sends no heartbeat and reads no inbox; what its jobs have to come to an end in is the rest of the lease. Outages
+ * alone end nothing: heartbeats and polls go on, and time decides.
+ *
+ * A crash leaves the row as it is, its beat unchanged: a lease later the control plane says lost. Commands not deleted yet die with the inbox.
+ */
+import type { WorkerRow } from '../pool/worker.ts';
+import { backoffMs, pause } from './backoff.ts';
+import { beatDueInMs, beatRetryMs, heldForMs, type Lease, leftMs, momentOf, renewed } from './lease.ts';
+import type { Logger } from './logger.ts';
+import type { Heartbeat, WorkerPorts } from './ports.ts';
+
+export type SessionEnd =
+  /** Two thirds of the lease passed without a heartbeat that succeeded. */
+  | 'expired'
+  /** The row is another session's, was declared lost, or is gone. */
+  | 'replaced'
+  | 'evicted'
+  | 'no-inbox'
+  /** The worker left, or was abandoned at its drain's deadline. */
+  | 'closed';
+
+/** What a session needs of the worker that it belongs to. */
+export interface SessionHost {
+  readonly workerId: string;
+  readonly logger: Logger;
+  /** Jobs whose handler may be alive. */
+  readonly running: number;
+  /** Token of the last round whose answer the report queue has. */
+  readonly answered: string | undefined;
+  readonly isDraining: boolean;
+  /** About to send a heartbeat; the function returned is called where it succeeds, with the row as it then is. */
+  beating(): (row: WorkerRow) => void;
+  /** The body of a message from the inbox. */
+  take(body: string): void;
+  ended(end: SessionEnd): void;
+  /** The lease has ended, after the session. */
+  leaseEnded(): void;
+}
+
+const pollMs = 5_000;
+const pollWhileDrainingMs = 1_000;
+/** In Linux a machine's suspend stops timers too: so late is it noticed at most. */
+const longestTickMs = 1_000;
+const firstRetryMs = 500;
+const maxRetryMs = 5_000;
+
+export class Session {
+  readonly id: string;
+  readonly #ports: WorkerPorts;
+  readonly #host: SessionHost;
+  #lease: Lease;
+  #end?: SessionEnd;
+  #cancelTick: () => void = () => {};
+  #cancelBeat: () => void = () => {};
+  #pollsBegun = 0;
+  #whenPolledEmpty: { readonly after: number; readonly resolve: () => void }[] = [];
+
+  constructor(id: string, lease: Lease, ports: WorkerPorts, host: SessionHost) {
+    this.id = id;
+    this.#lease = lease;
+    this.#ports = ports;
+    this.#host = host;
+  }
+
+  begin(): void {
+    this.#tick();
+    this.#beatWhenDue();
+    void this.#poll();
+  }
+
+  get isOver(): boolean {
+    return this.#end !== undefined;
+  }
+
+  get leaseLeftMs(): number {
+    return leftMs(this.#lease, momentOf(this.#ports.clock));
+  }
+
+  /** Whether jobs may run now; where the lease has run out unseen, the session is over from here on. */
+  holdsLease(): boolean {
+    if (!this.isOver && heldForMs(this.#lease, momentOf(this.#ports.clock)) === 0) this.end('expired');
+    return !this.isOver;
+  }
+
+  end(end: SessionEnd): void {
+    if (this.isOver) return;
+    this.#end = end;
+    this.#cancelBeat();
+    for (const { resolve } of this.#whenPolledEmpty.splice(0)) resolve();
+    this.#host.ended(end);
+    this.#tick();
+  }
+
+  /** Resolves once a poll that begins after this call finds the inbox empty, or the session is over. */
+  polledEmpty(): Promise<void> {
+    if (this.isOver) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#whenPolledEmpty.push({ after: this.#pollsBegun, resolve });
+    });
+  }
+
+  /** Watches both ends of the lease: until it is lost, then, while jobs are left, until it has ended. */
+  #tick(): void {
+    const wasOver = this.isOver;
+    if (!this.holdsLease() && !wasOver) return;
+    this.#cancelTick();
+    const now = momentOf(this.#ports.clock);
+    const untilMs = wasOver ? leftMs(this.#lease, now) : heldForMs(this.#lease, now);
+    if (wasOver && this.#host.running === 0) return;
+    if (wasOver && untilMs === 0) this.#host.leaseEnded();
+    else this.#cancelTick = this.#ports.timer.after(Math.min(untilMs, longestTickMs), () => this.#tick());
+  }
+
+  #beatWhenDue(): void {
+    this.#beatIn(beatDueInMs(this.#lease, momentOf(this.#ports.clock)));
+  }
+
+  #beatIn(ms: number): void {
+    this.#cancelBeat();
+    this.#cancelBeat = this.#ports.timer.after(ms, () => {
+      if (!this.holdsLease()) return;
+      // The next one waits for no answer: this one may hang until its lease is lost.
+      this.#beatIn(beatRetryMs(this.#lease.leaseMs));
+      void this.#beat();
+    });
+  }
+
+  async #beat(): Promise<void> {
+    const { workerId, logger, running, answered } = this.#host;
+    const sent = momentOf(this.#ports.clock);
+    const succeeded = this.#host.beating();
+    let beat: Heartbeat;
+    try {
+      beat = await this.#ports.registry.heartbeat({ workerId, session: this.id, running, ...(answered !== undefined && { answered }) });
+    } catch (error) {
+      logger.warn('heartbeat failed', { workerId, leaseLeftMs: this.leaseLeftMs, error });
+      return;
+    }
+    if (this.isOver) return;
+    if (beat.outcome === 'refused') return this.#refused(beat.row);
+    this.#lease = renewed(this.#lease, sent);
+    if (!this.holdsLease()) return;
+    this.#beatWhenDue();
+    succeeded(beat.row);
+  }
+
+  #refused(row: WorkerRow | undefined): void {
+    // Its own leaving overtook the heartbeat.
+    if (row?.session === this.id && row.state === 'left') return;
+    this.end(row?.session === this.id && row.state === 'revoked' ? 'evicted' : 'replaced');
+  }
+
+  async #poll(): Promise<void> {
+    const { inboxes, timer } = this.#ports;
+    let failures = 0;
+    while (this.holdsLease()) {
+      const poll = ++this.#pollsBegun;
+      try {
+        const received = await inboxes.receive(this.id, this.#host.isDraining ? pollWhileDrainingMs : pollMs);
+        if (!this.holdsLease()) return;
+        if (received === 'no-inbox') return this.end('no-inbox');
+        for (const { body } of received) this.#host.take(body);
+        const receipts = received.map(({ receipt }) => receipt);
+        // They are in the keys' local queues now, which live as long as the inbox does.
+        if (receipts.length > 0) await inboxes.delete(this.id, receipts);
+        else this.#foundEmpty(poll);
+        failures = 0;
+      } catch (error) {
+        failures += 1;
+        this.#host.logger.warn('inbox cannot be read', { workerId: this.#host.workerId, failures, error });
+        await pause(timer, backoffMs(failures, firstRetryMs, maxRetryMs));
+      }
+    }
+  }
+
+  #foundEmpty(poll: number): void {
+    const waiting = this.#whenPolledEmpty;
+    this.#whenPolledEmpty = waiting.filter(({ after }) => after >= poll);
+    for (const { after, resolve } of waiting) if (after < poll) resolve();
+  }
+}
