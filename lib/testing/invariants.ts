@@ -44,7 +44,7 @@ export interface LiveHandler {
 
 /** What really happened to a dispatch, by the clocks of those to whom it happened. */
 export interface Truth {
-  readonly ups: { readonly process: Process; readonly at: number }[];
+  readonly ups: { readonly handler: LiveHandler; readonly at: number }[];
   readonly finishes: { readonly process: Process; readonly at: number; readonly failed: boolean }[];
 }
 
@@ -204,7 +204,7 @@ export class Checker {
 
   up(handler: LiveHandler): void {
     if (handler.phase === 'starting') handler.phase = 'up';
-    this.truthOf(handler.dispatchId).ups.push({ process: handler.process, at: handler.process.now() });
+    this.truthOf(handler.dispatchId).ups.push({ handler, at: handler.process.now() });
   }
 
   stopping(handler: LiveHandler, reason: StopReason): void {
@@ -251,8 +251,10 @@ export class Checker {
       'value' in result &&
       (method === 'register' || (method === 'heartbeat' && (result.value as { outcome: string }).outcome === 'renewed'));
     if (!isRenewal) return;
-    this.#renewedAt.set(by, sentAt);
     const { scheduler, leaseMs } = this.#options;
+    // What was sent before the last that succeeded renews nothing, nor what is answered when the lease is given up already.
+    if (sentAt <= (this.#renewedAt.get(by) ?? -1) || scheduler.now() - sentAt >= (leaseMs * 2) / 3) return;
+    this.#renewedAt.set(by, sentAt);
     const inMs = (after: number) => sentAt + after + SAME_MOMENT_MS - scheduler.now();
     scheduler.after(inMs((leaseMs * 2) / 3), () => this.#checkLease(by, sentAt, 'two thirds'));
     scheduler.after(inMs(leaseMs), () => this.#checkLease(by, sentAt, 'whole'));

@@ -76,9 +76,11 @@ export class MemoryJobs implements JobStore {
 
   #live(key: string): Versioned<Job> | undefined {
     const versioned = this.#records.get(key);
-    const expired =
-      versioned?.record.status === 'ended' && versioned.record.recordedAt + this.#options.retentionMs < this.#options.clock.now();
-    return expired ? undefined : versioned;
+    const record = versioned?.record;
+    // Never while another dispatch waits behind it.
+    const mayExpire = record?.status === 'ended' && record.next === undefined;
+    const isExpired = mayExpire && record.recordedAt + this.#options.retentionMs < this.#options.clock.now();
+    return isExpired ? undefined : versioned;
   }
 
   #write(key: string, record: Job | undefined): void {

@@ -38,7 +38,7 @@ export async function simulate(seed: number, steps: number, profile: Profile): P
 }
 
 /** The same world once more, this time with its story. */
-export async function failureOf(seed: number, profile: Profile, keepLines = 400): Promise<Failure> {
+export async function failureOf(seed: number, profile: Profile, keepLines = 4000): Promise<Failure> {
   const { violation, story } = await new World({ seed, profile, keepLines }).run();
   if (!violation)
     throw new Error(`world ${seed} (${profile}) broke a guarantee, and did not when it was run again: it is not deterministic`);
