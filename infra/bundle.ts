@@ -6,6 +6,11 @@ import { build } from 'esbuild';
  * Bundles each function with all that it imports, the AWS SDK too, into `dist/functions/<name>/`: what runs is what was tested,
  * whatever the runtime brings along. Files that did not change are left alone, so that a deployment can read them meanwhile.
  */
+export async function bundleFunctions(): Promise<void> {
+  const sizes = await Promise.all(functions.map(bundle));
+  process.stderr.write(`bundled ${sizes.join(', ')}\n`);
+}
+
 const root = join(import.meta.dirname, '..');
 const functions = ['request', 'report', 'sweep'] as const;
 
@@ -20,8 +25,6 @@ async function bundle(name: (typeof functions)[number]): Promise<string> {
     target: 'node24',
     format: 'esm',
     minify: true,
-    // Names appear in stack traces and in the classes that errors are told apart by.
-    keepNames: true,
     sourcemap: 'linked',
     sourcesContent: false,
     // Packages offer `main` for CommonJS and `module` for what tree shaking can work on.
@@ -44,4 +47,4 @@ async function writeWhereChanged(path: string, contents: Uint8Array): Promise<vo
   await rename(fresh, path);
 }
 
-process.stderr.write(`bundled ${(await Promise.all(functions.map(bundle))).join(', ')}\n`);
+if (import.meta.main) await bundleFunctions();

@@ -43,7 +43,7 @@ function statementsOf(grant: GrantName, pool: PoolResources, config: IParameter)
     case 'work':
       return [
         connect,
-        allow(['dynamodb:PutItem', 'dynamodb:UpdateItem'], pool.workersTable.tableArn),
+        allow(['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'], pool.workersTable.tableArn),
         allow(['sqs:CreateQueue', 'sqs:ReceiveMessage', 'sqs:DeleteMessage'], pool.inboxArns),
         allow(['sqs:SendMessage'], pool.reportQueue.queueArn),
       ];

@@ -188,6 +188,7 @@ export class JobPool extends GrantingPool {
     const parameter = new StringParameter(this, 'Config', {
       parameterName: configParameter(poolName),
       description: `What a process needs to connect to the Holdfast pool ${poolName}`,
+      simpleName: false,
       stringValue: this.#config,
     });
 

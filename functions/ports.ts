@@ -1,0 +1,26 @@
+import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
+import { awsClients } from '../lib/aws/clients.ts';
+import { poolConfigSchema, variable } from '../lib/aws/config.ts';
+import { loadPoolSettings, required } from '../lib/aws/load-config.ts';
+import { poolPorts } from '../lib/aws/ports.ts';
+import { sqsBatch } from '../lib/aws/sqs-source.ts';
+import { systemIds as ids } from '../lib/aws/system.ts';
+import { type Delivery, processBatch } from '../lib/pool/batch.ts';
+import { telemetry } from './telemetry.ts';
+
+/** Made once per cold start; a deployment that lacks something fails here, before it takes a message. */
+export const config = poolConfigSchema.parse(JSON.parse(required(process.env, variable.poolConfig)));
+export const settings = loadPoolSettings(process.env);
+const clients = awsClients(config);
+export const ports = poolPorts(config, telemetry, clients);
+
+/** Handles the records of one invocation, and answers which of them must stay on their queue. */
+export async function consumeBatch(
+  { Records: records }: SQSEvent,
+  consume: (delivery: Delivery) => Promise<void>,
+  queues: { readonly queueUrl: string; readonly deadLetterQueueUrl: string },
+): Promise<SQSBatchResponse> {
+  const { deliveries, source } = sqsBatch(records, { sqs: clients.sqs, ...queues, ids });
+  const failed = await processBatch(deliveries, consume, source, telemetry);
+  return { batchItemFailures: failed.map((itemIdentifier) => ({ itemIdentifier })) };
+}
