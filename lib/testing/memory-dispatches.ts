@@ -47,7 +47,7 @@ export class MemoryDispatches implements DispatchStore {
       (current?.status ?? 'absent') === expected &&
       (!current || (isSameRequest(current, next.key, next.fingerprint) && current.fence <= (maxFence ?? Number.POSITIVE_INFINITY)));
     if (!asExpected) return current ? { outcome: 'lost', current } : { outcome: 'lost' };
-    const dispatch = frozen({ ...next, fence: Math.max(next.fence, current?.fence ?? 0) });
+    const dispatch = frozen({ ...next, ...known(current), fence: Math.max(next.fence, current?.fence ?? 0) } as Dispatch);
     const over = dispatch.status === 'ended' || dispatch.status === 'never-started';
     this.#write({ dispatch, ...(stored?.payload && !over ? { payload: stored.payload } : {}) });
     return { outcome: 'won' };
@@ -86,4 +86,15 @@ export class MemoryDispatches implements DispatchStore {
     this.#records.set(dispatchId, stored);
     this.#options.observe?.(dispatchId, before, stored.dispatch);
   }
+}
+
+/** What no change takes from a record. */
+function known(current: Dispatch | undefined): Partial<Dispatch> {
+  if (!current) return {};
+  const { requestedAt, fingerprint } = current;
+  return {
+    requestedAt,
+    ...(fingerprint === undefined ? {} : { fingerprint }),
+    ...(current.status === 'started' ? { outcome: current.outcome } : {}),
+  };
 }

@@ -52,6 +52,7 @@ export class World {
   readonly #asked = new Map<string, Asked>();
   readonly #clients: Workload[] = [];
   readonly #rules = new Map<string, number>();
+  readonly #givenUp = new Set<string>();
   readonly #keys: readonly string[];
   readonly #leaseMs: number;
   readonly #stepsOfFaults: number;
@@ -95,7 +96,11 @@ export class World {
       invocations: this.#faults.invocation,
       lag: this.#faults.lag,
       disturbance: { requests: this.#faults.disturbance(), reports: this.#faults.disturbance(), inboxes: this.#faults.disturbance() },
-      observe: { job: this.#checker.job, dispatch: this.#checker.dispatch },
+      observe: {
+        job: this.#checker.job,
+        dispatch: this.#checker.dispatch,
+        worker: (workerId, _, { state }) => state === 'lost' && this.#givenUp.add(workerId),
+      },
       telemetry: ({ name }) => ({
         decided: ({ subject, key, decision, rule }) => {
           this.#rules.set(String(rule), (this.#rules.get(String(rule)) ?? 0) + 1);
@@ -408,8 +413,8 @@ export class World {
         return;
       }
       case 'never-started':
-        // A worker may die, or lose its lease, before it can tell that the job was up.
-        if (ups.some(({ handler: { process, isLost } }) => !isLost && process.state === 'running' && process.resumedAt === undefined))
+        // A worker may die, or be given up on, before it can tell that the job was up.
+        if (ups.some(({ handler: { process } }) => process.state !== 'dead' && !this.#givenUp.has(process.name)))
           this.#fail('G3 exact dispatch', truth);
         return;
       default:
