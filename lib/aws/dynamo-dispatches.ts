@@ -138,17 +138,19 @@ export interface ChangeFacts {
   readonly rev: string;
 }
 
-/** Sets what `next` says, except that the payload goes only when the dispatch is over. */
+/** Sets what `next` knows more than the record; the payload goes only when the dispatch is over. */
 export function changeParams(table: string, next: Dispatch, { expected, maxFence, rev }: ChangeFacts): Update {
-  const { pk, sk, key, ...changed } = encodeDispatch(next, rev);
+  const { pk, sk, key, requestedAt, outcome, fingerprint, ...changed } = encodeDispatch(next, rev);
+  const known = Object.entries({ outcome, fingerprint }).filter(([, value]) => value !== undefined);
+  const sets = [setting(changed), ...known.map(([name]) => `#${name} = if_not_exists(#${name}, :${name})`)];
   const conditions = ['#status = :expected', '#key = :key', '#fence <= :atMost'];
-  if (next.fingerprint !== undefined) conditions.push('(attribute_not_exists(#fingerprint) OR #fingerprint = :fingerprint)');
+  if (fingerprint !== undefined) conditions.push('(attribute_not_exists(#fingerprint) OR #fingerprint = :fingerprint)');
   return {
     TableName: table,
     Key: toItem(headKey(next.dispatchId)),
     ...expressed(
-      { UpdateExpression: setting(changed) + (isOver(next) ? ' REMOVE #payload' : ''), ConditionExpression: conditions.join(' AND ') },
-      { ...changed, key, expected, atMost: Math.min(next.fence, maxFence) },
+      { UpdateExpression: sets.join(', ') + (isOver(next) ? ' REMOVE #payload' : ''), ConditionExpression: conditions.join(' AND ') },
+      { ...changed, outcome, fingerprint, key, expected, atMost: Math.min(next.fence, maxFence) },
     ),
   };
 }

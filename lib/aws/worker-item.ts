@@ -29,6 +29,8 @@ const schema: z.ZodType<Omit<WorkerRow, 'workerId'>> = z.object({
   registeredAt: int,
   generation: int.optional(),
   answered: z.string().optional(),
+  round: z.string().optional(),
+  namedAt: int.optional(),
 });
 
 /** Where the pool's state is, in the Jobs table. */
