@@ -57,8 +57,7 @@ export class Session {
   #end?: SessionEnd;
   #cancelTick: () => void = () => {};
   #cancelBeat: () => void = () => {};
-  #pollsBegun = 0;
-  #whenPolledEmpty: { readonly after: number; readonly resolve: () => void }[] = [];
+  #failures = 0;
 
   constructor(id: string, lease: Lease, ports: WorkerPorts, host: SessionHost) {
     this.id = id;
@@ -91,17 +90,13 @@ export class Session {
     if (this.isOver) return;
     this.#end = end;
     this.#cancelBeat();
-    for (const { resolve } of this.#whenPolledEmpty.splice(0)) resolve();
     this.#host.ended(end);
     this.#tick();
   }
 
-  /** Resolves once a poll that begins after this call finds the inbox empty, or the session is over. */
-  polledEmpty(): Promise<void> {
-    if (this.isOver) return Promise.resolve();
-    return new Promise((resolve) => {
-      this.#whenPolledEmpty.push({ after: this.#pollsBegun, resolve });
-    });
+  /** Resolves once a poll finds the inbox empty, or the session is over. It polls beside the one that may have some seconds to wait, for that one is not aborted. */
+  async polledEmpty(): Promise<void> {
+    while (!this.isOver && !(await this.#receive(pollWhileDrainingMs)));
   }
 
   /** Watches both ends of the lease: until it is lost, then, while jobs are left, until it has ended. */
@@ -156,31 +151,31 @@ export class Session {
   }
 
   async #poll(): Promise<void> {
-    const { inboxes, timer } = this.#ports;
-    let failures = 0;
-    while (this.holdsLease()) {
-      const poll = ++this.#pollsBegun;
-      try {
-        const received = await inboxes.receive(this.id, this.#host.isDraining ? pollWhileDrainingMs : pollMs);
-        if (!this.holdsLease()) return;
-        if (received === 'no-inbox') return this.end('no-inbox');
-        for (const { body } of received) this.#host.take(body);
-        const receipts = received.map(({ receipt }) => receipt);
-        // They are in the keys' local queues now, which live as long as the inbox does.
-        if (receipts.length > 0) await inboxes.delete(this.id, receipts);
-        else this.#foundEmpty(poll);
-        failures = 0;
-      } catch (error) {
-        failures += 1;
-        this.#host.logger.warn('inbox cannot be read', { workerId: this.#host.workerId, failures, error });
-        await pause(timer, backoffMs(failures, firstRetryMs, maxRetryMs));
-      }
-    }
+    while (this.holdsLease()) await this.#receive(this.#host.isDraining ? pollWhileDrainingMs : pollMs);
   }
 
-  #foundEmpty(poll: number): void {
-    const waiting = this.#whenPolledEmpty;
-    this.#whenPolledEmpty = waiting.filter(({ after }) => after >= poll);
-    for (const { after, resolve } of waiting) if (after < poll) resolve();
+  /** Takes what the inbox has; whether it was empty. */
+  async #receive(waitMs: number): Promise<boolean> {
+    const { inboxes, timer } = this.#ports;
+    try {
+      const received = await inboxes.receive(this.id, waitMs);
+      // What came for a session that is over meanwhile is not read.
+      if (!this.holdsLease()) return true;
+      if (received === 'no-inbox') {
+        this.end('no-inbox');
+        return true;
+      }
+      for (const { body } of received) this.#host.take(body);
+      const receipts = received.map(({ receipt }) => receipt);
+      // They are in the keys' local queues now, which live as long as the inbox does.
+      if (receipts.length > 0) await inboxes.delete(this.id, receipts);
+      this.#failures = 0;
+      return receipts.length === 0;
+    } catch (error) {
+      this.#failures += 1;
+      this.#host.logger.warn('inbox could not be read', { workerId: this.#host.workerId, failures: this.#failures, error });
+      await pause(timer, backoffMs(this.#failures, firstRetryMs, maxRetryMs));
+      return false;
+    }
   }
 }
