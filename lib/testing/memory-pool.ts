@@ -157,11 +157,13 @@ export class MemoryPool {
   #poolPorts(process: Process): PoolPorts {
     const ports = this.services.poolPorts(this.#options.telemetry?.(process) ?? silent, process);
     const { jobs, dispatches, workers, commands, requests } = ports;
+    const { get, stamp } = this.#calls.port(workers, 'workers', process);
     return {
       ...ports,
       jobs: this.#calls.port(jobs, 'jobs', process),
       dispatches: this.#calls.port(dispatches, 'dispatches', process),
-      workers: this.#calls.port(workers, 'workers', process),
+      // These two are read through a cache of some seconds, so that nearly never a call is made for them; the lag stands for it.
+      workers: { get, stamp, list: () => workers.list(), poolState: () => workers.poolState() },
       commands: this.#calls.port(commands, 'commands', process),
       requests: this.#calls.port(requests, 'requests', process),
     };

@@ -62,7 +62,7 @@ export function moodyHandler(process: () => Process, { random, checker, badHandl
     const { promise: done, resolve, reject } = Promise.withResolvers<unknown>();
     let isStopped = false;
     if (random.chance(0.6)) {
-      const lifeMs = random.between(10, 30_000);
+      const lifeMs = random.between(10, random.pick([500, 5_000, 30_000]));
       const way = isBad() ? random.below(3) : 0;
       process().after(lifeMs, () => {
         if (isStopped) return;

@@ -4,12 +4,16 @@ import type { Random } from '../../lib/testing/random.ts';
 export type Profile = 'calm' | 'network' | 'processes' | 'everything';
 export const PROFILES: readonly Profile[] = ['calm', 'network', 'processes', 'everything'];
 
-/** What goes wrong by itself, as a mean time between two of a kind, ms; absent: never. */
+/** What goes wrong by itself, as a mean time between two of a kind in leases; absent: never. */
 export interface Mishaps {
   readonly kill?: number;
   readonly freeze?: number;
   readonly cutOff?: number;
   readonly drain?: number;
+  /** A job is asked to move. */
+  readonly move?: number;
+  /** The pool is closed, or recovering, for a while. */
+  readonly close?: number;
   readonly setClock?: number;
   readonly redrive?: number;
   readonly badMessage?: number;
@@ -36,8 +40,8 @@ const NETWORK: FaultRates = {
 };
 const PROCESSES: FaultRates = { ...NO_FAULTS, died: 0.01, 'worker-died': 0.0005, zombie: 0.03, 'timed-out': 0.02 };
 
-const CUT_OFF: Mishaps = { cutOff: 20_000, badMessage: 60_000 };
-const MISHAPS: Mishaps = { kill: 60_000, freeze: 40_000, drain: 90_000, setClock: 60_000, redrive: 60_000 };
+const OF_NETWORK: Mishaps = { cutOff: 3, badMessage: 4, close: 8 };
+const OF_PROCESSES: Mishaps = { kill: 4, freeze: 3, drain: 6, move: 3, setClock: 5, redrive: 5 };
 
 /**
  * Conditions of one world. Each kind of fault is left out of some worlds and multiplied in others, because what only shows
@@ -51,11 +55,11 @@ export function conditionsOf(profile: Profile, random: Random): Conditions {
     kind,
     random.chance(0.3) ? 0 : Math.min(0.5, rate * random.pick([0.3, 1, 1, 3])),
   ]);
-  const mishaps = { ...(network ? CUT_OFF : {}), ...(processes ? MISHAPS : {}) };
+  const mishaps = { ...(network ? OF_NETWORK : {}), ...(processes ? OF_PROCESSES : {}) };
   const some = Object.entries(mishaps).filter(() => random.chance(0.7));
   return {
     rates: Object.fromEntries(varied) as unknown as FaultRates,
-    mishaps: Object.fromEntries(some.map(([kind, meanMs]) => [kind, meanMs * random.pick([0.5, 1, 2])])),
+    mishaps: Object.fromEntries(some.map(([kind, mean]) => [kind, mean * random.pick([0.5, 1, 3])])),
     badHandler: processes ? random.pick([0, 0.1, 0.3]) : 0,
   };
 }

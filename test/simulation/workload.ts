@@ -65,8 +65,8 @@ export class Workload {
     const { pool } = client;
     const key = random.pick(keys);
     const lot = random.next();
-    if (lot < 0.55) return this.#start(key);
-    if (lot < 0.7) {
+    if (lot < 0.6) return this.#start(key);
+    if (lot < 0.8) {
       const asked = random.chance(0.5) ? this.#known() : undefined;
       // Now and then one that was never heard of: the start comes later, or never.
       const dispatchId = asked?.dispatchId ?? (random.chance(0.2) ? this.#next() : undefined);
@@ -76,12 +76,12 @@ export class Workload {
       if (dispatchId !== undefined && !asked) this.#ask(dispatchId);
       return pool.stop(at, dispatchId === undefined ? {} : { dispatchId });
     }
-    if (lot < 0.78) {
+    if (lot < 0.9) {
       await pool.notify(key, 'note');
       return;
     }
     const asked = this.#known();
-    if (asked) await this.#wait(pool.dispatch(asked.dispatchId), asked, lot < 0.9 ? 'outcome' : 'ended');
+    if (asked) await this.#wait(pool.dispatch(asked.dispatchId), asked, lot < 0.96 ? 'outcome' : 'ended');
   }
 
   async #start(freeKey: string): Promise<void> {
@@ -101,13 +101,13 @@ export class Workload {
     asked.starts.push(start);
     const handle = await client.pool.start(key, payload, { dispatchId, ifBusy, ...expiresAt });
     asked.starts[asked.starts.indexOf(start)] = { ...start, isSent: true };
-    if (random.chance(0.4)) await this.#wait(handle, undefined, 'outcome');
+    if (random.chance(0.15)) await this.#wait(handle, undefined, 'outcome');
   }
 
   /** Every wait is answered, if only with `deadline-exceeded`; what it is told is for ever. */
   async #wait(handle: Dispatch, asked: Asked | undefined, what: 'outcome' | 'ended'): Promise<void> {
     const { random, scheduler, client, onUnanswered } = this.#options;
-    const timeoutMs = random.between(1, 30_000);
+    const timeoutMs = random.between(1, random.pick([500, 5_000, 30_000]));
     const cancel = scheduler.after(timeoutMs + LATE_MS, () =>
       onUnanswered(
         `${client.process.name} waits for ${what} of dispatch ${handle.dispatchId} since ${timeoutMs + LATE_MS} ms, and was to hear of it after ${timeoutMs} ms`,

@@ -11,7 +11,7 @@ import { Random } from '../../lib/testing/random.ts';
 import { Scheduler } from '../../lib/testing/scheduler.ts';
 import { inWords, Story } from '../../lib/testing/story.ts';
 import { watched } from '../../lib/testing/watched.ts';
-import { parseRequest } from '../../lib/wire/index.ts';
+import { encodeRequest, parseRequest } from '../../lib/wire/index.ts';
 import { moodyHandler, Resource } from './behaviour.ts';
 import { type Conditions, conditionsOf, type Mishaps, type Profile } from './profiles.ts';
 import { type Asked, Workload } from './workload.ts';
@@ -120,7 +120,7 @@ export class World {
     );
     for (let i = 0; i < this.#workersWanted; i++) this.#hire();
     for (let i = 0; i < this.#random.between(1, 3); i++) this.#clients.push(this.#client(`c${i + 1}`));
-    for (const [kind, meanMs] of Object.entries(this.#conditions.mishaps)) this.#nowAndThen(kind as keyof Mishaps, meanMs);
+    for (const [kind, mean] of Object.entries(this.#conditions.mishaps)) this.#nowAndThen(kind as keyof Mishaps, mean * this.#leaseMs);
 
     await this.#step(() => this.#steps >= this.#stepsOfFaults);
     this.#calm();
@@ -201,14 +201,14 @@ export class World {
       client: this.#pool.connect(name, skewMs),
       keys: this.#keys,
       asked: this.#asked,
-      pauseMs: this.#random.pick([200, 1_000, 4_000]),
+      pauseMs: this.#random.pick([30, 100, 400, 1_500]),
       tell: this.#story.tell,
       onUnanswered: (what) => this.#fail('G3 exact dispatch', what),
     });
   }
 
   #nowAndThen(kind: keyof Mishaps, meanMs: number): void {
-    this.#scheduler.after(this.#random.between(1, 2 * meanMs), () => {
+    this.#scheduler.after(this.#random.between(1, Math.round(2 * meanMs)), () => {
       if (this.#isCalm) return;
       this.#mishap(kind);
       this.#nowAndThen(kind, meanMs);
@@ -225,6 +225,17 @@ export class World {
       case 'badMessage':
         this.#badMessage();
         return;
+      case 'move':
+        this.#move();
+        return;
+      case 'close': {
+        const { workers } = this.#pool.services;
+        const state = this.#random.pick(['closed', 'recovering'] as const);
+        this.#story.tell('operator', () => `has the pool ${state} for ${forMs} ms`);
+        workers.setPool({ state, generation: 1 });
+        this.#scheduler.after(forMs, () => workers.setPool({ state: 'open', generation: 1 }));
+        break;
+      }
       case 'kill':
         worker?.process.kill();
         break;
@@ -276,6 +287,19 @@ export class World {
     }
   }
 
+  /** Asks a job to move, now and then one that has moved on since. */
+  #move(): void {
+    const key = this.#random.pick(this.#keys);
+    const fence = Math.max(0, (this.#pool.services.jobs.peek(key)?.fence ?? 0) - (this.#random.chance(0.2) ? 1 : 0));
+    this.#story.tell('operator', () => `asks to move "${key}" under fence ${fence}`);
+    this.#faults.count('move');
+    this.#pool.services.requests.send({
+      body: encodeRequest({ op: 'move', key, fence }),
+      group: key,
+      deduplicationId: `move-${++this.#operations}`,
+    });
+  }
+
   /** What does not parse is refused, and disturbs neither its neighbours nor the dispatch that it names. */
   #badMessage(): void {
     const key = this.#random.pick(this.#keys);
@@ -309,6 +333,7 @@ export class World {
     this.#isCalm = true;
     this.#faults.end();
     for (const client of this.#clients) client.end();
+    this.#pool.services.workers.setPool({ state: 'open', generation: 1 });
     for (const { process } of this.#workers) process.resume();
     for (const run of this.#atCalm) this.#scheduler.after(0, run);
     this.#atCalm = [];
