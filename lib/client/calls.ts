@@ -48,11 +48,14 @@ export class Calls {
   }
 }
 
-/** The same error as the method's own: what was wrong with its arguments, or which grant it lacks. */
-export function named<E>(error: E, method: string, grant: Grant): E | PoolError {
+/**
+ * The error as the method's own: what was wrong with its arguments, or which grant it lacks. What is not permitted now but may be soon is
+ * a matter of credentials and not of grants.
+ */
+export function named<E>(error: E, method: string, grant: string): E | PoolError {
   if (error instanceof WireError) return invalid(`${method}(): ${error.message}`, error);
-  if (!(error instanceof PoolError && error.code === 'not-permitted')) return error;
-  return new PoolError('not-permitted', `${method}() needs ${grant}`, { retryable: false, cause: error });
+  if (!(error instanceof PoolError && error.code === 'not-permitted' && !error.retryable)) return error;
+  return new PoolError('not-permitted', `${method}() needs ${grant}; ${error.message}`, { retryable: false, cause: error });
 }
 
 export function invalid(message: string, cause?: unknown): PoolError {

@@ -12,8 +12,8 @@ export interface StartTerms {
   readonly dispatchId?: string;
   /** What to do where another dispatch holds the key. Default `reject`. */
   readonly ifBusy?: IfBusy;
-  /** A start that is not admitted by then is refused: `expired`. Default: never. */
-  readonly expiresAt?: Date;
+  /** A start that is not admitted by then (a date, or epoch ms) is refused: `expired`. Default: never. */
+  readonly expiresAt?: Date | number;
 }
 
 export interface Entry<P = AnyPayload> extends StartTerms {

@@ -5,17 +5,21 @@ import type { Clock, Timer } from '../pool/ports.ts';
 import { describeObservation, type Observation, type Subject } from './observation.ts';
 import type { RecordReader } from './ports.ts';
 
-const BEAT_MS = 100;
-const FIRST_DELAY_MS = 100;
+/** From one look of a wait to the next; the last one over and over. */
+const DELAYS_MS = [100, 250, 500, 1_000, 2_000] as const;
 const LONGEST_DELAY_MS = 2_000;
+/** No look is planned further ahead, unless the clock was set back since. */
+const FURTHEST_MS = 2 * LONGEST_DELAY_MS;
+/** So long before its deadline a wait looks for the last time. */
+const LAST_LOOK_MS = 100;
 
 /**
  * Waits by record, not by event: there is no event to miss, and a wait that begins after the fact is answered by its first look.
  *
- * Authoritative are the records, read consistently. A wait looks at once, then after 100 ms, rising by half each time to 2 s, and
- * once more just before its deadline. Looks fall on beats of the clock, so that all waits that are due together share one read
- * of dispatch records and one of job records. A wait whose look is under way is not due again before that ended, so a slow read holds
- * up only those that it is for.
+ * Authoritative are the records, read consistently. A wait looks at once, then after 100 ms, rising to 2 s, and once more just before
+ * its deadline. Each look falls on a multiple of its delay, so that waits come to be due together, whenever they began, and share
+ * one read of dispatch records and one of job records: however many there are, it comes to one of each every 2 s. A wait whose look is
+ * under way is not due again before that ended, so a slow read holds up only those that it is for.
  *
  * A look that fails in a way that may pass saw nothing; any other failure ends the wait. The deadline has a timer of its own, so it
  * depends neither on a read that hangs nor on the wall clock; a clock set back only makes the next look come early. There is a timer
@@ -26,12 +30,15 @@ export class Waits {
   readonly #clock: Clock;
   readonly #timer: Timer;
   readonly #waiting = new Set<Waiting>();
+  /** Multiples are counted from here, so that the clients of a fleet do not all look in the same moment. */
+  readonly #origin: EpochMs;
   #nextLook: { readonly at: EpochMs; readonly cancel: () => void } | undefined;
 
   constructor({ records, clock, timer }: { readonly records: RecordReader; readonly clock: Clock; readonly timer: Timer }) {
     this.#records = records;
     this.#clock = clock;
     this.#timer = timer;
+    this.#origin = clock.now();
   }
 
   /**
@@ -53,8 +60,8 @@ export class Waits {
         subject,
         seen: {},
         dueAt: now,
-        delayMs: FIRST_DELAY_MS,
-        lastLookAt: now + timeoutMs - BEAT_MS,
+        looks: 0,
+        lastLookAt: now + timeoutMs - LAST_LOOK_MS,
         isAnsweredBy(seen) {
           waiting.seen = seen;
           waiting.trouble = undefined;
@@ -85,7 +92,7 @@ export class Waits {
   #lookBy(at: EpochMs): void {
     if (this.#nextLook && this.#nextLook.at <= at) return;
     this.#cancelLook();
-    const delayMs = Math.min(Math.max(at - this.#clock.now(), 0), LONGEST_DELAY_MS);
+    const delayMs = Math.min(Math.max(at - this.#clock.now(), 0), FURTHEST_MS);
     this.#nextLook = { at, cancel: this.#timer.after(delayMs, () => this.#lookNow()) };
   }
 
@@ -107,9 +114,10 @@ export class Waits {
   #planAfter(looked: readonly Waiting[]): void {
     const now = this.#clock.now();
     for (const waiting of looked) {
-      const at = Math.round((now + waiting.delayMs) / BEAT_MS) * BEAT_MS;
+      const delayMs = DELAYS_MS[waiting.looks++] ?? LONGEST_DELAY_MS;
+      // A quarter more: a timer that fires a little early must not fire again at once.
+      const at = this.#origin + delayMs * (Math.floor((now - this.#origin) / delayMs + 0.25) + 1);
       waiting.dueAt = now < waiting.lastLookAt ? Math.min(at, waiting.lastLookAt) : at;
-      waiting.delayMs = Math.min(waiting.delayMs * 1.5, LONGEST_DELAY_MS);
     }
     let first = Number.POSITIVE_INFINITY;
     for (const { dueAt = first } of this.#waiting) first = Math.min(first, dueAt);
@@ -145,8 +153,7 @@ interface Waiting {
   readonly lastLookAt: EpochMs;
   /** Undefined while a look is under way. */
   dueAt: EpochMs | undefined;
-  /** Between its last look and the next. */
-  delayMs: number;
+  looks: number;
   seen: Observation;
   /** What the last look met instead. */
   trouble?: PoolError;
@@ -155,9 +162,8 @@ interface Waiting {
   fail(error: unknown): void;
 }
 
-/** Further away than any look is planned: the clock was set back. */
 function isDue({ dueAt }: Waiting, now: EpochMs): boolean {
-  return dueAt !== undefined && (dueAt <= now || dueAt > now + LONGEST_DELAY_MS + BEAT_MS);
+  return dueAt !== undefined && (dueAt <= now || dueAt > now + FURTHEST_MS);
 }
 
 function isOver(waiting: Waiting, dispatch: Dispatch | PoolError | undefined, job?: Job | PoolError): boolean {
