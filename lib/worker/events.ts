@@ -88,11 +88,11 @@ export function emitter(workerId: string, onEvent: ((event: WorkerEvent) => void
     const { type, ...fields } = event;
     const isUnreadable = event.type === 'command-dropped' && event.why === 'unreadable';
     logger[isUnreadable ? 'error' : levels[type]](type, fields);
+    if (subscribers.hasSubscribers) subscribers.publish(event);
     try {
       onEvent?.(event);
     } catch (error) {
       logger.error('onEvent threw', { event: type, error });
     }
-    if (subscribers.hasSubscribers) subscribers.publish(event);
   };
 }

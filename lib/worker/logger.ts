@@ -29,3 +29,23 @@ export function guarded(logger: Logger): Logger {
   };
   return { debug: guard('debug'), info: guard('info'), warn: guard('warn'), error: guard('error') };
 }
+
+export const logLevels = ['debug', 'info', 'warn', 'error'] as const satisfies readonly (keyof Logger)[];
+export type LogLevel = (typeof logLevels)[number];
+
+/** One line of JSON per message, with `time` and `level`. Messages below `least` are left out. */
+export function jsonLogger(write: (line: string) => void, now: () => number, least: LogLevel = 'info'): Logger {
+  const log = (level: LogLevel) => (message: string, fields?: LogFields) => {
+    if (logLevels.indexOf(level) < logLevels.indexOf(least)) return;
+    write(`${JSON.stringify({ time: new Date(now()).toISOString(), level, message, ...fields }, readably)}\n`);
+  };
+  return { debug: log('debug'), info: log('info'), warn: log('warn'), error: log('error') };
+}
+
+/** What JSON would leave out or refuse. */
+function readably(_: string, value: unknown): unknown {
+  if (typeof value === 'bigint') return String(value);
+  if (!(value instanceof Error)) return value;
+  const { name, message, stack, cause, ...rest } = value;
+  return { name, message, ...rest, stack, ...(cause !== undefined && { cause }) };
+}

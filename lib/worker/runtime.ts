@@ -182,7 +182,7 @@ export function createWorker(ports: WorkerPorts, options: RuntimeOptions): Runti
           if (lane.isIdle) lanes.delete(lane.key);
         }
         emit({ type: 'renewed', session: row.session, leaseLeftMs: session?.leaseLeftMs ?? 0 });
-        if (row.state === 'draining') draining ??= goAway('operator');
+        if (row.state === 'draining') draining ??= ended(goAway('operator'));
       };
     },
     take,
@@ -247,7 +247,8 @@ export function createWorker(ports: WorkerPorts, options: RuntimeOptions): Runti
         await ports.inboxes.create(id);
         const since = momentOf(clock);
         await ports.registry.register({ workerId, session: id, leaseMs, capacity, registeredAt: since.wall });
-        return begin(new Session(id, { leaseMs, since }, ports, sessionHost));
+        if (!isClosed) begin(new Session(id, { leaseMs, since }, ports, sessionHost));
+        return;
       } catch (error) {
         if (isFirst && !(error instanceof PoolError && error.retryable)) throw error;
         logger.warn('registration failed', { workerId, failures, error });
@@ -318,6 +319,13 @@ export function createWorker(ports: WorkerPorts, options: RuntimeOptions): Runti
     return close({ released, abandoned });
   }
 
+  function ended(going: Promise<DrainReport>): Promise<DrainReport> {
+    return going.catch((error: unknown) => {
+      die(error);
+      return { released, abandoned: lives.size };
+    });
+  }
+
   function close(report: DrainReport): DrainReport {
     isClosed = true;
     drainEnd.cancel();
@@ -370,7 +378,7 @@ export function createWorker(ports: WorkerPorts, options: RuntimeOptions): Runti
     drain({ deadlineMs = drainDeadlineMs } = {}) {
       assertNumber('deadlineMs', deadlineMs);
       drainEnd.tighten(deadlineMs);
-      draining ??= goAway('this-process', deadlineMs);
+      draining ??= ended(goAway('this-process', deadlineMs));
       return draining;
     },
     closed: closed.promise,
