@@ -14,7 +14,7 @@ import type { IParameter } from 'aws-cdk-lib/aws-ssm';
 import { Construct, type IConstruct } from 'constructs';
 import { byOwner, pending } from '../lib/aws/tables.ts';
 import { refuse } from './checks.ts';
-import { allow, indexArn } from './permissions.ts';
+import { allow, deleteMessages, indexArn, sendMessages } from './permissions.ts';
 import type { PoolResources } from './resources.ts';
 
 /**
@@ -31,11 +31,11 @@ export function policyName(scope: IConstruct, poolName: string, grant: GrantName
 
 function statementsOf(grant: GrantName, pool: PoolResources, config: IParameter): readonly PolicyStatement[] {
   const connect = allow(['ssm:GetParameter'], config.parameterArn);
-  const produce = allow(['sqs:SendMessage'], pool.requestQueue.queueArn);
+  const produce = allow(sendMessages, pool.requestQueue.queueArn);
   const observe = [
-    allow(['dynamodb:GetItem', 'dynamodb:BatchGetItem'], pool.jobsTable.tableArn),
+    allow(['dynamodb:BatchGetItem'], pool.jobsTable.tableArn),
     allow(['dynamodb:Query'], indexArn(pool.jobsTable, byOwner), indexArn(pool.jobsTable, pending)),
-    allow(['dynamodb:GetItem', 'dynamodb:Scan'], pool.workersTable.tableArn),
+    allow(['dynamodb:Scan'], pool.workersTable.tableArn),
   ];
   switch (grant) {
     case 'produce':
@@ -44,8 +44,8 @@ function statementsOf(grant: GrantName, pool: PoolResources, config: IParameter)
       return [
         connect,
         allow(['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'], pool.workersTable.tableArn),
-        allow(['sqs:CreateQueue', 'sqs:ReceiveMessage', 'sqs:DeleteMessage'], pool.inboxArns),
-        allow(['sqs:SendMessage'], pool.reportQueue.queueArn),
+        allow(['sqs:CreateQueue', 'sqs:ReceiveMessage', ...deleteMessages], pool.inboxArns),
+        allow(sendMessages, pool.reportQueue.queueArn),
       ];
     case 'observe':
       return [connect, ...observe];

@@ -7,6 +7,13 @@ export function allow(actions: readonly string[], ...resources: readonly string[
   return new PolicyStatement({ actions: [...actions], resources: [...resources] });
 }
 
+/**
+ * To send and to delete one by one or in batches. On AWS the single action covers both; other endpoints that speak SQS and enforce
+ * policies ask for a batch by its own name.
+ */
+export const sendMessages = ['sqs:SendMessage', 'sqs:SendMessageBatch'] as const;
+export const deleteMessages = ['sqs:DeleteMessage', 'sqs:DeleteMessageBatch'] as const;
+
 export function indexArn({ tableArn }: ITable, { name }: IndexLayout): string {
   return `${tableArn}/index/${name}`;
 }

@@ -1,8 +1,11 @@
 import { type App, Stack } from 'aws-cdk-lib';
 import { type IGrantable, Role, ServicePrincipal, User } from 'aws-cdk-lib/aws-iam';
 import { Alias, Code, Function as LambdaFunction, Runtime } from 'aws-cdk-lib/aws-lambda';
+import type { StringParameter } from 'aws-cdk-lib/aws-ssm';
 import { describe, expect, test } from 'vitest';
 import { JobPool } from '../../infra/index.ts';
+import { actions, type Resource } from '../../lib/aws/actions.ts';
+import { jobsTable } from '../../lib/aws/tables.ts';
 import { actionsOf, anApp, aPool, resourcesOf, statementsOf } from './synthesised.ts';
 
 const ec2 = new ServicePrincipal('ec2.amazonaws.com');
@@ -123,36 +126,60 @@ describe('a function that is granted something finds the pool without being told
   }
 });
 
-describe('least privilege', () => {
-  const allowed = (grant: string) => {
+describe('least privilege: a grant allows exactly what the processes that it is for ask of AWS', () => {
+  /** Each allowed action as `<resource> <action>`, but for batches: AWS has no action of their own for them. */
+  function allowed(grant: string): ReadonlySet<string> {
     const { stack, pool } = aPool({ poolName: 'feeds' });
     const name = { 'Fn::Join': ['', ['holdfast-feeds-', { Ref: 'AWS::Region' }, `-${grant}`]] };
     const policies = Object.entries(resourcesOf(stack, 'AWS::IAM::ManagedPolicy')).filter(
       ([, { Properties }]) => JSON.stringify(Properties.ManagedPolicyName) === JSON.stringify(name),
     );
-    const tables = { [stack.getLogicalId(pool.jobsTable.node.defaultChild as never)]: 'jobs' };
-    return statementsOf(Object.fromEntries(policies)).flatMap((statement) =>
-      actionsOf(statement).map((action) => ({
-        action,
-        onJobs: Object.keys(tables).some((id) => JSON.stringify(statement.Resource).includes(id)),
-      })),
+    const { tableArn } = pool.jobsTable;
+    const arns: [Resource | 'deadLetters', string][] = [
+      ['jobsTable', tableArn],
+      ...jobsTable.indexes.map((index): [Resource, string] => ['jobsTableIndexes', `${tableArn}/index/${index.name}`]),
+      ['workersTable', pool.workersTable.tableArn],
+      ['requestQueue', pool.requestQueue.queueArn],
+      ['reportQueue', pool.reportQueue.queueArn],
+      ['deadLetters', pool.deadLetterQueues.requests.queueArn],
+      ['deadLetters', pool.deadLetterQueues.reports.queueArn],
+      ['inboxes', stack.formatArn({ service: 'sqs', resource: 'holdfast-feeds_*' })],
+      ['configParameter', (pool.node.findChild('Config') as StringParameter).parameterArn],
+    ];
+    const names = new Map(arns.map(([resource, arn]) => [JSON.stringify(stack.resolve(arn)), resource]));
+    return new Set(
+      statementsOf(Object.fromEntries(policies)).flatMap((statement) =>
+        [statement.Resource].flat().flatMap((resource) =>
+          actionsOf(statement)
+            .filter((action) => !/^sqs:.*Batch$/.test(action))
+            .map((action) => `${names.get(JSON.stringify(resource)) ?? JSON.stringify(resource)} ${action}`),
+        ),
+      ),
     );
-  };
+  }
 
-  test('a worker cannot touch the jobs table', () => {
-    expect(allowed('work').filter(({ onJobs }) => onJobs)).toEqual([]);
+  function asked(ports: readonly (keyof typeof actions)[]): ReadonlySet<string> {
+    const named = ports.flatMap((port): [string, readonly string[]][] => Object.entries(actions[port]));
+    return new Set(named.flatMap(([resource, names]) => names.map((name) => `${resource} ${name}`)));
+  }
+
+  test('a producer sends requests', () => {
+    expect(allowed('produce')).toEqual(asked(['config', 'requests']));
   });
 
-  test('a producer can send requests, and nothing else', () => {
-    expect(allowed('produce').map(({ action }) => action)).toEqual(['ssm:GetParameter', 'sqs:SendMessage']);
+  test('a worker has its row, its inbox and its reports, and no access to the jobs', () => {
+    expect(allowed('work')).toEqual(asked(['config', 'registry', 'inboxes', 'reports']));
+    expect([...allowed('work')].filter((each) => each.startsWith('jobsTable'))).toEqual([]);
   });
 
-  test('an observer cannot change anything', () => {
-    for (const { action } of allowed('observe')) expect(action).toMatch(/^(ssm:GetParameter|dynamodb:(GetItem|BatchGetItem|Query|Scan))$/);
+  test('an observer reads', () => {
+    expect(allowed('observe')).toEqual(asked(['config', 'records']));
   });
 
-  test('an operator may do what a producer and an observer may', () => {
-    const operator = new Set(allowed('operate').map(({ action }) => action));
-    for (const { action } of [...allowed('produce'), ...allowed('observe')]) expect(operator).toContain(action);
+  test('an operator does what producers and observers do, and sees to dead letters', () => {
+    const both = asked(['config', 'requests', 'records']);
+    const more = [...allowed('operate')].filter((each) => !both.has(each));
+    expect(more.every((each) => /^(deadLetters|reportQueue) sqs:/.test(each))).toBe(true);
+    expect(allowed('operate')).toEqual(new Set([...both, ...more]));
   });
 });
