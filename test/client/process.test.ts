@@ -24,9 +24,7 @@ test('a script that waits lives until it has its answer', async () => {
 });
 
 test('a script ends once its last wait is answered, whatever the deadline was', async () => {
-  const startedAt = performance.now();
-  await script(`await pool.dispatch('d1').outcome({ timeoutMs: 3_600_000 });`);
-  expect(performance.now() - startedAt).toBeLessThan(20_000);
+  expect(await script(`await pool.dispatch('d1').outcome({ timeoutMs: 3_600_000 });`)).toBe('');
 });
 
 test('a script that disposes of its pool does not live on for a wait that it left open', async () => {
