@@ -12,6 +12,8 @@ export interface AwsClients {
 
 export interface AwsClientOptions {
   readonly region: string;
+  /** Default: that of `AWS_ENDPOINT_URL`, else the region's own. */
+  readonly endpoint?: string;
   /** Default: those of the environment, refreshed by the SDK as they expire. */
   readonly credentials?: Credentials;
   /** Sends the requests. Default: Node's HTTP client with kept connections and time limits. */
@@ -29,18 +31,17 @@ export type RequestHandler = Pick<NodeHttpHandler, 'handle'>;
 /** Tries in all, with the SDK's own backoff in between. */
 const maxAttempts = 4;
 
+/** Time limits of requests, ms. */
 const limits = {
   connectionTimeout: 2_000,
-  // A single request of any kind but a long poll, which brings its own.
+  /** Of any request but a long poll, which brings its own. */
   requestTimeout: 5_000,
-  throwOnRequestTimeout: true,
-  // Silence on a connection; above the longest poll.
+  /** Of silence on a connection; above the longest poll. */
   socketTimeout: 30_000,
-} as const;
+};
 
-/** The endpoint is that of `AWS_ENDPOINT_URL`, else the region's own. */
-export function awsClients({ region, credentials, requestHandler = nodeRequestHandler() }: AwsClientOptions): AwsClients {
-  const options = { region, credentials, requestHandler, maxAttempts };
+export function awsClients({ region, endpoint, credentials, requestHandler = nodeRequestHandler() }: AwsClientOptions): AwsClients {
+  const options = { region, endpoint, credentials, requestHandler, maxAttempts };
   const dynamo = new DynamoDBClient(options);
   const sqs = new SQSClient(options);
   return {
@@ -53,6 +54,6 @@ export function awsClients({ region, credentials, requestHandler = nodeRequestHa
   };
 }
 
-export function nodeRequestHandler(): NodeHttpHandler {
-  return new NodeHttpHandler({ ...limits, httpsAgent: { keepAlive: true, maxSockets: 100 } });
+export function nodeRequestHandler(other: Partial<typeof limits> = {}): NodeHttpHandler {
+  return new NodeHttpHandler({ ...limits, ...other, throwOnRequestTimeout: true, httpsAgent: { keepAlive: true, maxSockets: 100 } });
 }

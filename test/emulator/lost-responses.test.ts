@@ -1,0 +1,139 @@
+import { afterAll, describe, expect, it } from 'vitest';
+import { dynamoDispatches } from '../../lib/aws/dynamo-dispatches.ts';
+import { dynamoJobs } from '../../lib/aws/dynamo-jobs.ts';
+import { dynamoRegistry, dynamoWorkers } from '../../lib/aws/dynamo-workers.ts';
+import { systemClock as clock, systemIds as ids } from '../../lib/aws/system.ts';
+import { aName, anAdmitted, anAssigned, aPending, aRegistration, aRunning, cancelled, ended, started } from '../conformance/samples.ts';
+import { adapterPool } from '../support/adapter-pool.ts';
+import { ResponseLoser } from '../support/lost-responses.ts';
+
+// F4: a write that was performed, and whose response was lost, is won; its own success must not be taken for a rival's.
+
+const pool = await adapterPool();
+afterAll(() => pool.remove());
+
+const { jobsTable, workersTable, retentionMs } = pool.config;
+const wire = new ResponseLoser();
+const { dynamo } = await pool.clientsOf(['jobs', 'dispatches', 'workers', 'registry'], wire);
+const jobs = dynamoJobs({ dynamo, table: jobsTable, retentionMs, clock, ids });
+const dispatches = dynamoDispatches({ dynamo, table: jobsTable, clock, ids });
+const workers = dynamoWorkers({ dynamo, jobsTable, workersTable, clock });
+const registry = dynamoRegistry({ dynamo, table: workersTable, ids });
+
+/** What `call` gives when the response to its first (or nth) `action` is lost. */
+async function losing<T>(action: string, call: () => Promise<T>, nth?: number): Promise<T> {
+  const before = wire.lost;
+  wire.lose(action, nth);
+  const result = await call();
+  expect(wire.lost, `${action} was called`).toBe(before + 1);
+  return result;
+}
+
+const won = { outcome: 'won' };
+const later = Math.ceil(clock.now() / 1_000) * 1_000 + 3_600_000;
+
+describe('performed, with the response lost', () => {
+  it.each(['of a new record', 'on a revision'])('a commit %s is won', async (on) => {
+    const job = anAssigned();
+    if (on === 'on a revision') await jobs.commit(aPending({ key: job.key }), undefined);
+    const expected = (await jobs.get(job.key))?.rev;
+    expect(await losing('PutItem', () => jobs.commit(job, expected))).toEqual(won);
+    expect((await jobs.get(job.key))?.record).toEqual(job);
+  });
+
+  it.each([
+    [0, 1],
+    [2_048, 1],
+    // Payload and head are two writes.
+    [2_049, 1],
+    [2_049, 2],
+    [262_144, 2],
+  ])('an admission with %i bytes is won, of write %i', async (length, nth) => {
+    const payload = new Uint8Array(length).fill(7);
+    const admitted = anAdmitted(payload);
+    expect(await losing('PutItem', () => dispatches.admit(admitted, payload), nth)).toEqual(won);
+    expect(await dispatches.get(admitted.dispatchId)).toEqual(admitted);
+    expect(await dispatches.payload(admitted.dispatchId)).toEqual(payload);
+  });
+
+  it('a change is won, at every step of a dispatch', async () => {
+    const admitted = anAdmitted();
+    const { dispatchId } = admitted;
+    await dispatches.admit(admitted, new Uint8Array());
+    for (const [next, expected] of [
+      [started(admitted), 'admitted'],
+      [ended(started(admitted), later), 'started'],
+    ] as const) {
+      expect(await losing('UpdateItem', () => dispatches.change(next, expected))).toEqual(won);
+      expect(await dispatches.get(dispatchId)).toEqual(next);
+    }
+    const missing = cancelled(anAdmitted(), later);
+    expect(await losing('PutItem', () => dispatches.change(missing, 'absent'))).toEqual(won);
+  });
+
+  it.each([1, 2])('a change below the fence of the record is won, of write %i', async (nth) => {
+    const admitted = anAdmitted(undefined, { fence: 20 });
+    await dispatches.admit(admitted, new Uint8Array());
+    expect(await losing('UpdateItem', () => dispatches.change({ ...started(admitted), fence: 10 }, 'admitted'), nth)).toEqual(won);
+    expect(await dispatches.get(admitted.dispatchId)).toEqual(started(admitted));
+  });
+
+  it('a raised fence is raised', async () => {
+    const admitted = anAdmitted(undefined, { fence: 20 });
+    await dispatches.admit(admitted, new Uint8Array());
+    await losing('UpdateItem', () => dispatches.raiseFence(admitted.dispatchId, 21));
+    expect(await dispatches.get(admitted.dispatchId)).toEqual({ ...admitted, fence: 21 });
+  });
+
+  it('a registration stands, and its heartbeat is renewed', async () => {
+    const registration = aRegistration();
+    const { workerId, session } = registration;
+    await losing('PutItem', () => registry.register(registration));
+    const beat = await losing('UpdateItem', () => registry.heartbeat({ workerId, session, running: 1 }));
+    expect(beat).toMatchObject({ outcome: 'renewed', row: { session, state: 'active', running: 1 } });
+    expect((await workers.get(workerId))?.beat).toBeGreaterThan(0);
+  });
+
+  it('a worker drains and leaves, and its stamp stands', async () => {
+    const registration = aRegistration();
+    const { workerId, session } = registration;
+    await registry.register(registration);
+    expect(await losing('UpdateItem', () => workers.stamp(workerId, session, 2))).toBe(true);
+    expect(await losing('UpdateItem', () => registry.drain(workerId, session))).toBe(true);
+    expect(await losing('UpdateItem', () => registry.leave(workerId, session))).toBe(true);
+    expect(await workers.get(workerId)).toMatchObject({ state: 'left', generation: 2 });
+  });
+});
+
+describe('not performed, because a rival was first, with the response lost', () => {
+  it('a commit is lost, to the rival', async () => {
+    const rival = aRunning();
+    await jobs.commit(rival, undefined);
+    const lost = await losing('PutItem', () => jobs.commit(anAssigned({ key: rival.key }), undefined));
+    expect(lost).toMatchObject({ outcome: 'lost', current: { record: rival } });
+  });
+
+  it('an admission is lost, to the rival', async () => {
+    const rival = anAdmitted(new Uint8Array([1]));
+    await dispatches.admit(rival, new Uint8Array([1]));
+    const admitted = anAdmitted(new Uint8Array([2]), { dispatchId: rival.dispatchId });
+    expect(await losing('PutItem', () => dispatches.admit(admitted, new Uint8Array([2])))).toEqual({ outcome: 'lost', current: rival });
+  });
+
+  it('a change is lost, to the end that was recorded first', async () => {
+    const admitted = anAdmitted();
+    await dispatches.admit(admitted, new Uint8Array());
+    const first = cancelled(admitted, later);
+    await dispatches.change(first, 'admitted');
+    const lost = await losing('UpdateItem', () => dispatches.change(started(admitted), 'admitted'));
+    expect(lost).toEqual({ outcome: 'lost', current: first });
+  });
+
+  it('a heartbeat is refused', async () => {
+    const registration = aRegistration();
+    const { workerId, session } = registration;
+    await registry.register({ ...registration, session: aName('s') });
+    const refused = await losing('UpdateItem', () => registry.heartbeat({ workerId, session, running: 1 }));
+    expect(refused).toMatchObject({ outcome: 'refused', row: { running: 0 } });
+  });
+});
