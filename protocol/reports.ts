@@ -122,7 +122,7 @@ const MATCHING: Readonly<Record<Kind, readonly Cell[]>> = {
   'refused: key-busy': [
     ...REPEATED,
     ['pending, not due', 'tell stop for fence 50'],
-    ['pending*', 'assign; tell stop for fence 50'],
+    ['pending*', 'tell stop for fence 50; assign'],
     ...STOPPED,
     ['*', '→ pending (refused, only there); tell stop for fence 50'],
   ],

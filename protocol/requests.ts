@@ -33,7 +33,7 @@ const OWED_BY_ENDED: readonly Cell[] = [
 ];
 /** An ended job whose `next` gets its turn. */
 const ADMITS_NEXT: Cell = ['ended, next', 'settle d1 succeeded; → assigned; send(start)'];
-const ADMITS_NEXT_FIRST: Cell = ['ended, next', 'settle d1 succeeded; → assigned; send(start); decide again'];
+const ADMITS_NEXT_FIRST: Cell = ['ended, next', 'settle d1 succeeded; assign; → assigned; send(start); decide again'];
 const STOPPED: readonly Cell[] = [
   ['pending, ran before', '→ ended (stopped); settle d1 stopped'],
   ['pending, ran before, next', '→ ended (stopped), next d3; settle d1 stopped; assign'],

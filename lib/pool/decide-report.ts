@@ -89,7 +89,9 @@ function answerOf(job: LiveJob, report: FactReport, { now, settings }: Context):
 function decideMatching(job: Job, report: FactReport, holder: Dispatch | undefined, context: Context): Decision {
   const { now } = context;
   if (job.status === 'ended') return { rule: `${report.type} repeated`, effects: owed(job, now) };
-  const answer = answerOf(job, report, context);
+  // A job that waits for its restart counts the attempt to come; the report that comes again is about the one before.
+  const restarts = job.status === 'pending' && job.because === 'restart';
+  const answer = answerOf(restarts ? { ...job, attempt: job.attempt - 1 } : job, report, context);
   if (job.status === 'pending') return decideWaiting(job, report, answer, holder, context);
   const rule = `${report.type} at ${job.status}`;
 
@@ -114,7 +116,7 @@ function decideMatching(job: Job, report: FactReport, holder: Dispatch | undefin
     attempt: answer.attempt,
     avoid: report.worker,
   });
-  return { rule, next, effects: [...owed(next, now), ...stopOfHolder(report, holder), ...alarms(report, next.busyAnswers)] };
+  return { rule, next, effects: [...stopOfHolder(report, holder), ...owed(next, now), ...alarms(report, next.busyAnswers)] };
 }
 
 /** Nobody owns the job any more: it was let go, or taken from its owner, and what that owner says was overtaken. */
@@ -130,7 +132,8 @@ function decideWaiting(job: PendingJob, report: FactReport, answer: Answer, hold
     const next = pending(job, 'restart', answer.dueAt, { ...startedAtOf(job, report), attempt: answer.attempt, avoid: report.worker });
     return { rule, next, effects: owed(next, now) };
   }
-  return { rule, effects: [...owed(job, now), ...(isHeldThere(report) ? stopOfHolder(report, holder) : [])] };
+  // The assign comes last: it moves the job on, and this report would then no longer be the one to tell the holder.
+  return { rule, effects: [...(isHeldThere(report) ? stopOfHolder(report, holder) : []), ...owed(job, now)] };
 }
 
 /** The dispatch is settled as started first, whatever the job is doing by now; then comes what the job owes. */

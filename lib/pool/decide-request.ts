@@ -1,5 +1,5 @@
 import { fingerprintOf, type MoveRequest, type NotifyRequest, type Request, type StartRequest, type StopRequest } from '../wire/index.ts';
-import { type Context, type Decision, type Effect, owed, settleEnd } from './decision.ts';
+import { assignRequest, type Context, type Decision, type Effect, owed, settleEnd } from './decision.ts';
 import { type AdmittedDispatch, type Dispatch, type EndedBy, isSameRequest, type NotStarted, outcomeOf } from './dispatch.ts';
 import { type AssignedJob, type EndedJob, isOwned, type Job, type PendingJob } from './job.ts';
 import { placeKey } from './placement.ts';
@@ -81,7 +81,11 @@ function decideNewStart(snapshot: Snapshot, start: StartRequest, fingerprint: st
   if (pool.state === 'closed') return refuse({ outcome: 'refused', reason: 'pool-closed' }, 'start refused: pool-closed');
   if (start.expiresAt !== undefined && start.expiresAt <= now)
     return refuse({ outcome: 'refused', reason: 'expired' }, 'start refused: expired');
-  if (job?.status === 'ended' && job.next !== undefined) return { ...decideAssign(snapshot, context), again: true };
+  if (job?.status === 'ended' && job.next !== undefined) {
+    const turn = decideNext(job, snapshot.next, context);
+    // This start comes again to find another dispatch's job, and owes it nothing: an assign of its own sees to that one's start.
+    return { ...turn, before: [...(turn.before ?? []), assignRequest(key)], again: true };
+  }
 
   const put = (fence: number): readonly Effect[] =>
     dispatch ? [] : [{ type: 'admit', dispatch: { status: 'admitted', dispatchId, key, fingerprint, fence, requestedAt: now }, payload }];

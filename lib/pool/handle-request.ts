@@ -22,6 +22,7 @@ const TRIES = 10;
  */
 export async function handleRequest(ports: PoolPorts, settings: PoolSettings, request: Request): Promise<void> {
   let lost: OwnedJob | undefined;
+  let again = false;
   for (let tries = 0; tries < TRIES; tries++) {
     const { job, snapshot } = await load(ports, request);
     const context = await contextOf(ports, settings);
@@ -29,10 +30,12 @@ export async function handleRequest(ports: PoolPorts, settings: PoolSettings, re
     const decision = stillLost ? decideOwnerLost(stillLost, request.op, context) : decideRequest(snapshot, request, context);
     ports.telemetry.decided({ subject: request.op, key: request.key, decision: summarize(decision), rule: decision.rule });
     if (stillLost) ports.telemetry.count('owner-lost');
+    // An owner found lost on the way to it leaves the request itself as undecided as it was.
+    else again = decision.again === true;
 
     const carried = await carryOut(carrierOf(ports, settings, request, snapshot.dispatch, decision), decision, job?.rev);
     lost = carried.outcome === 'owner-lost' ? carried.job : undefined;
-    if (carried.outcome === 'done' && !decision.again) return;
+    if (carried.outcome === 'done' && !again) return;
   }
   throw new PoolError('contended', `${request.op} at key ${JSON.stringify(request.key)}: decided ${TRIES} times and overtaken each time`, {
     retryable: true,
