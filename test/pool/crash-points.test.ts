@@ -1,0 +1,57 @@
+import fc from 'fast-check';
+import { afterAll, expect, test } from 'vitest';
+import { FAULTS, leftAfter, leftAfterDeadLetter, pointsOf, touchedBefore } from '../support/crash-points.ts';
+import { difference } from '../support/left-behind.ts';
+import { scenarios } from './crash-scenarios.ts';
+
+let covered = 0;
+
+afterAll(() => {
+  process.stdout.write(`crash points: ${covered} covered in ${scenarios.length} scenarios\n`);
+});
+
+test.for(scenarios)('whichever call fails, and however: $name', async (scenario) => {
+  const calm = await leftAfter(scenario);
+  expect(calm.inWords).toBe(scenario.leaves);
+
+  const failures: string[] = [];
+  let isSweptUp = false;
+  for (const point of await pointsOf(scenario)) {
+    const left = await leftAfter(scenario, point);
+    if (!left.wasHit) continue;
+    covered += 1;
+    isSweptUp ||= left.isSweptUp && !calm.isSweptUp;
+    const otherwise = difference(calm, left);
+    if (otherwise) failures.push(`${point.fault} ${point.times} at call ${point.call}, ${point.method}: ${otherwise}`);
+  }
+  expect(failures).toEqual([]);
+  expect(isSweptUp, 'something is left to the sweep').toBe(scenario.sweptUp === true);
+});
+
+test.for(scenarios)('dead-lettered where it died, told truly, and redriven: $name', async (scenario) => {
+  const failures: string[] = [];
+  for (const point of await pointsOf(scenario)) {
+    if (point.times === 'twice' || !(point.fault === 'died-before' || point.fault === 'died-after')) continue;
+    covered += 1;
+    const left = await leftAfterDeadLetter(scenario, point);
+    // Nobody can tell whether what came in between came before the message or after it.
+    const before = difference(await leftAfter(touchedBefore(scenario, left.atStep)), left);
+    const after = before && difference(await leftAfter(touchedBefore(scenario, left.atStep + 1)), left);
+    if (after) failures.push(`${point.fault} at call ${point.call}, ${point.method}: ${before}\nand: ${after}`);
+  }
+  expect(failures).toEqual([]);
+});
+
+test('any two faults lead where none leads', async () => {
+  const call = fc.nat({ max: 40 });
+  const fault = fc.constantFrom(...FAULTS);
+  await fc.assert(
+    fc.asyncProperty(fc.constantFrom(...scenarios), call, fault, call, fault, async (scenario, call1, fault1, later, fault2) => {
+      const first = { call: call1, fault: fault1, times: 'once' } as const;
+      const second = { call: call1 + 1 + later, fault: fault2, times: 'once' } as const;
+      covered += 1;
+      expect(difference(await leftAfter(scenario), await leftAfter(scenario, first, second))).toBeUndefined();
+    }),
+    { numRuns: 2_000 },
+  );
+});

@@ -1,0 +1,220 @@
+import { consumeReport, consumeRequest } from '../../lib/pool/consume.ts';
+import type { Dispatch } from '../../lib/pool/dispatch.ts';
+import type { Job } from '../../lib/pool/job.ts';
+import type { Count, PoolPorts, Telemetry } from '../../lib/pool/ports.ts';
+import { DEFAULT_SETTINGS, type PoolSettings } from '../../lib/pool/settings.ts';
+import { sweep } from '../../lib/pool/sweep.ts';
+import { Calls, type Network } from '../../lib/testing/calls.ts';
+import type { IndexLag } from '../../lib/testing/frozen.ts';
+import { EventSource, type InvocationFate, promptly } from '../../lib/testing/functions.ts';
+import { Checker, type Violation } from '../../lib/testing/invariants.ts';
+import { MemoryServices } from '../../lib/testing/memory-services.ts';
+import { Process } from '../../lib/testing/process.ts';
+import { Scheduler } from '../../lib/testing/scheduler.ts';
+import { type Command, encodeReport, encodeRequest, type Report, type Request } from '../../lib/wire/index.ts';
+
+export interface ControlPlaneOptions {
+  readonly startsAt?: number;
+  readonly settings?: Partial<PoolSettings>;
+  readonly network?: Network;
+  readonly invocations?: InvocationFate;
+}
+
+const LEASE_MS = 30_000;
+const SWEEP_MS = 60_000;
+/** Nothing that a test asks for takes so many steps; something goes round in circles. */
+const MOST_STEPS = 100_000;
+
+/**
+ * The functions on their queues and tables, with nobody around them: a test plays the producers and the workers. Time goes on only
+ * where a test waits for rest, and then only to what happens next.
+ *
+ * Every port call of a function goes over `network`, and the guarantees are checked at each write and each start that is sent; the
+ * first breach ends the test.
+ */
+export class ControlPlane {
+  readonly scheduler: Scheduler;
+  readonly services: MemoryServices;
+  readonly settings: PoolSettings;
+  /** Commands that an inbox took, in order. */
+  readonly sent: Command[] = [];
+  readonly counts = new Map<Count, number>();
+  /** The rules that decided, in order. */
+  readonly rules: string[] = [];
+  readonly #calls: Calls;
+  readonly #checker: Checker;
+  readonly #violations: Violation[] = [];
+  readonly #telemetry: Telemetry;
+  #lags = false;
+  #sweeps = 0;
+  #sends = 0;
+
+  constructor({ startsAt, settings, network = calm, invocations = promptly }: ControlPlaneOptions = {}) {
+    const scheduler = new Scheduler(startsAt === undefined ? {} : { startsAt });
+    this.scheduler = scheduler;
+    this.settings = { ...DEFAULT_SETTINGS, ...settings };
+    this.#checker = new Checker({
+      scheduler,
+      leaseMs: LEASE_MS,
+      services: () => this.services,
+      onViolation: (violation) => this.#violations.push(violation),
+    });
+    const observe = { job: this.#checker.job, dispatch: this.#checker.dispatch };
+    const lag: IndexLag = (apply) => this.#lags || apply();
+    this.services = new MemoryServices({ clock: scheduler, timer: scheduler, observe, lag });
+    this.#calls = new Calls(scheduler, network, ({ method, args }) => this.services.lostRace(method, args));
+    this.#telemetry = {
+      decided: ({ rule }) => this.rules.push(String(rule)),
+      count: (name) => this.counts.set(name, (this.counts.get(name) ?? 0) + 1),
+      failed() {},
+    };
+    for (const [name, queue, consume] of [
+      ['request', this.services.requests, consumeRequest],
+      ['report', this.services.reports, consumeReport],
+    ] as const) {
+      new EventSource({
+        name,
+        scheduler,
+        queue,
+        fate: invocations,
+        handler: (process, batch) => ({
+          consume: (delivery) => consume(this.#ports(process), this.settings, delivery),
+          source: this.#calls.port(this.services.source(queue, batch), 'queue', process),
+          telemetry: this.#telemetry,
+        }),
+      });
+    }
+  }
+
+  now(): number {
+    return this.scheduler.now();
+  }
+
+  /** A worker that registered, and that the control plane saw. */
+  async addWorker(
+    workerId: string,
+    session: string,
+    { capacity = 10, isSeen = true }: { readonly capacity?: number; readonly isSeen?: boolean } = {},
+  ): Promise<void> {
+    const { inboxes, workers } = this.services;
+    await inboxes.create(session);
+    await workers.register({ workerId, session, capacity, leaseMs: LEASE_MS, registeredAt: this.now() });
+    if (isSeen) await workers.stamp(workerId, session, (await workers.poolState()).generation);
+  }
+
+  /** A change that no index and no cached list shows. */
+  async unlisted(change: () => Promise<unknown>): Promise<void> {
+    this.#lags = true;
+    await change();
+    this.#lags = false;
+  }
+
+  /** Writes a record as it is, and what stands there is gone. */
+  async putJob(job: Job): Promise<void> {
+    await this.services.jobs.commit(job, this.services.jobs.versioned(job.key)?.rev);
+  }
+
+  async putDispatch(dispatch: Dispatch, payload: Uint8Array): Promise<void> {
+    const { dispatches } = this.services;
+    const { dispatchId, key, fingerprint, fence, requestedAt } = dispatch;
+    if (fingerprint === undefined) await dispatches.change(dispatch, 'absent');
+    else {
+      await dispatches.admit({ status: 'admitted', dispatchId, key, fingerprint, fence, requestedAt }, payload);
+      if (dispatch.status !== 'admitted') await dispatches.change(dispatch, 'admitted');
+    }
+  }
+
+  request(...requests: readonly Request[]): void {
+    for (const request of requests) this.deliver(encodeRequest(request), request.key);
+  }
+
+  /** The body of a request as some producer wrote it; `group` stands for the hash of the key. */
+  deliver(body: string, group: string): void {
+    this.services.requests.send({ body, ...this.#fresh(group) });
+  }
+
+  report(...reports: readonly Report[]): void {
+    for (const report of reports) this.services.reports.send({ body: encodeReport(report) });
+  }
+
+  /** Until nothing happens any more by itself: every message is consumed or dead-lettered. */
+  async rest(): Promise<void> {
+    for (let steps = 0; await this.scheduler.step(); steps++) {
+      this.#assertSound();
+      if (steps > MOST_STEPS) throw new Error('does not come to rest');
+    }
+    this.#assertSound();
+  }
+
+  /** Passes of the sweep, one a minute, until one gets through; then until rest. */
+  async sweep(): Promise<void> {
+    for (let passes = 1; ; passes++) {
+      const process = new Process(this.scheduler, { name: `sweep-${++this.#sweeps}`, kind: 'function' });
+      let isThrough = false;
+      let isOver = false;
+      sweep(this.#ports(process)).then(
+        () => {
+          isThrough = true;
+          isOver = true;
+        },
+        () => {
+          isOver = true;
+        },
+      );
+      while (!isOver && (await this.scheduler.step())) this.#assertSound();
+      await this.rest();
+      if (isThrough) return;
+      if (passes > 10) throw new Error('no pass of the sweep gets through');
+      await this.scheduler.advance(SWEEP_MS);
+    }
+  }
+
+  /** Dead-letters every message that a function has in hand, as a queue does whose redrive policy knows no better. */
+  deadLetterInHand(): void {
+    for (const queue of [this.services.requests, this.services.reports]) {
+      const received = queue.messages().map(({ receiveCount }) => receiveCount > 0);
+      queue.takeAll().forEach((message, index) => {
+        (received[index] ? queue.deadLetters : queue)?.send({ ...message, ...this.#fresh(message.group) });
+      });
+    }
+  }
+
+  /** Puts the dead letters back on their queues, as an operator does. */
+  redrive(): void {
+    for (const queue of [this.services.requests, this.services.reports]) {
+      for (const { body, group } of queue.deadLetters?.takeAll() ?? []) queue.send({ body, ...this.#fresh(group) });
+    }
+  }
+
+  #fresh(group: string | undefined): { readonly group?: string; readonly deduplicationId?: string } {
+    return group === undefined ? {} : { group, deduplicationId: `sent by the test ${++this.#sends}` };
+  }
+
+  #ports(process: Process): PoolPorts {
+    const { jobs, dispatches, workers, inboxes } = this.services;
+    const ports = this.services.poolPorts(this.#telemetry, process);
+    const commands: PoolPorts['commands'] = {
+      send: async (command) => {
+        if (command.op === 'start') this.#checker.startSent(command);
+        const sent = await inboxes.send(command);
+        if (sent === 'sent') this.sent.push(command);
+        return sent;
+      },
+    };
+    return {
+      ...ports,
+      jobs: this.#calls.port(jobs, 'jobs', process),
+      dispatches: this.#calls.port(dispatches, 'dispatches', process),
+      workers: this.#calls.port(workers, 'workers', process),
+      commands: this.#calls.port(commands, 'commands', process),
+      requests: this.#calls.port(ports.requests, 'requests', process),
+    };
+  }
+
+  #assertSound(): void {
+    const [violation] = this.#violations;
+    if (violation) throw new Error(`${violation.guarantee}: ${violation.what}`);
+  }
+}
+
+const calm: Network = { fate: () => ({ delayMs: 0 }) };
