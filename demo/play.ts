@@ -72,7 +72,7 @@ export async function play({ sizes, seed, folder, progress, signal }: PlayOption
   for (let i = 0; i < sizes.workers; i += 1) workers.add();
   await stage.until('the workers are registered', patienceMs, areReady);
   using feeds = new Feeds(scenario.feeds, linesPerSecond, new Random(seed));
-  progress.watch(
+  using _ = progress.watch(
     () => `${workers.running.size} jobs run · ${outcomes.size} outcomes · ${ends.size} ends · ${sink.tally().recorded} lines recorded`,
   );
 
@@ -120,6 +120,7 @@ export async function play({ sizes, seed, folder, progress, signal }: PlayOption
     outcome?.outcome === 'refused' ? outcome.reason : [],
   );
   const { handlerStarts, fencedWrites, overlaps, recorded, duplicated } = sink.tally();
+  const { written, lost } = linesOf(scenario, sink);
   const counts: Counts = {
     requested,
     dispatches: dispatches.length,
@@ -129,7 +130,7 @@ export async function play({ sizes, seed, folder, progress, signal }: PlayOption
     handlerStarts,
     handedBack: workers.handedBack.length,
     ends: tallyOf(records.flatMap(({ end }) => end?.status ?? [])),
-    lines: { ...linesOf(scenario, sink), recorded, duplicated },
+    lines: { written, recorded, duplicated, lost },
     fencedWrites,
     overlaps,
     workers: workers.started,

@@ -26,9 +26,15 @@ export class Progress implements Disposable {
     this.#show(this.#update);
   }
 
-  /** `line` is asked for what there is to see now. */
-  watch(line: () => string): void {
+  /** `line` is asked for what there is to see now, until it is disposed of. */
+  watch(line: () => string): Disposable {
     this.#live = line;
+    return {
+      [Symbol.dispose]: () => {
+        this.#update?.clear();
+        this.#live = () => '';
+      },
+    };
   }
 
   [Symbol.dispose](): void {

@@ -1,3 +1,5 @@
+import { copyFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { childEnvironment } from '../stack/environment.ts';
 import { type LocalStack, startLocalStack } from '../stack/local-stack.ts';
@@ -10,7 +12,7 @@ import type { RawProducer } from './produce-raw.ts';
 import { Workers } from './workers.ts';
 
 export interface StageOptions {
-  /** Takes the processes' logs. */
+  /** Takes the logs of the processes and of the emulator. */
   readonly folder: string;
   /** What the workers record in. */
   readonly sink: string;
@@ -33,6 +35,7 @@ export class Stage implements AsyncDisposable {
   readonly observer: Peer<Observer>;
   readonly operator: Peer<Operator>;
   readonly workers: Workers;
+  readonly #folder: string;
   readonly #processes: Child[] = [];
   readonly #over: AbortSignal;
   readonly #broken: Promise<never>;
@@ -44,6 +47,7 @@ export class Stage implements AsyncDisposable {
 
   private constructor(stack: LocalStack, { folder, sink, capacity, signal }: StageOptions) {
     this.stack = stack;
+    this.#folder = folder;
     const failure = new AbortController();
     this.#over = AbortSignal.any([signal, failure.signal]);
     this.#broken = new Promise((_, reject) => this.#over.addEventListener('abort', () => reject(this.#over.reason)));
@@ -95,6 +99,7 @@ export class Stage implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     try {
       await Promise.all(this.#processes.map((child) => child.end(hastyMs)));
+      if (this.stack.log !== undefined) await copyFile(this.stack.log, join(this.#folder, 'stack.log'));
     } finally {
       await this.stack.stop();
     }
