@@ -16,19 +16,18 @@
  */
 import type { EpochMs, Fence } from '../pool/job.ts';
 import type { Timer } from '../pool/ports.ts';
-import {
-  type Command,
-  type ConfirmCommand,
-  cutResult,
-  type FactReport,
-  type JobError,
-  type NotifyCommand,
-  type ReleaseCommand,
-  type ResyncCommand,
-  type StartCommand,
-  type StopCommand,
-  type StopReason,
-  type WorkerRefusal,
+import type {
+  Command,
+  ConfirmCommand,
+  FactReport,
+  JobError,
+  NotifyCommand,
+  ReleaseCommand,
+  ResyncCommand,
+  StartCommand,
+  StopCommand,
+  StopReason,
+  WorkerRefusal,
 } from '../wire/index.ts';
 import { backoffMs } from './backoff.ts';
 import type { Deadline } from './deadline.ts';
@@ -344,9 +343,8 @@ export class KeyLane {
     this.#gone(life);
     const { command, fence, startedAt = this.#host.now(), ownEnd } = life;
     const { key, dispatchId } = command;
-    const { at, ...end } = ownEnd;
-    const outcome = 'error' in end ? end : cutResult(end.result);
-    this.#host.emit({ type: 'job-ended', key, dispatchId, fence, ...('error' in end && end) });
+    const { at, outcome } = ownEnd;
+    this.#host.emit({ type: 'job-ended', key, dispatchId, fence, ...(outcome.error && { error: outcome.error }) });
     this.#remember({ type: 'finished', ...this.#fact(command, fence, startedAt), at, startedAt, ...outcome });
   }
 

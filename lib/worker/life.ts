@@ -1,5 +1,5 @@
 import type { EpochMs, Fence } from '../pool/job.ts';
-import type { JobError, StartCommand, StopReason } from '../wire/index.ts';
+import { cutResult, type FinishedReport, type JobError, type StartCommand, type StopReason } from '../wire/index.ts';
 import type { Deadline } from './deadline.ts';
 import { failureOf, type Handler, type Job, type Running, StoppingError } from './handler.ts';
 import { type Logger, withFields } from './logger.ts';
@@ -7,7 +7,10 @@ import { type Logger, withFields } from './logger.ts';
 export type StopResult = 'stopped' | { readonly error: JobError };
 
 /** What a job's `done` came to. */
-export type Done = { readonly at: EpochMs } & ({ readonly result: unknown } | { readonly error: JobError });
+export interface Done {
+  readonly at: EpochMs;
+  readonly outcome: Pick<FinishedReport, 'error' | 'result' | 'resultOmitted'>;
+}
 
 /**
  * One job's handler, from the call of its `start` until nothing of it is left. Whoever calls it holds the key's lock, but for `interrupt` and
@@ -70,8 +73,8 @@ export class Life {
     const { done } = this.#running;
     if (done) {
       void Promise.resolve(done).then(
-        (result) => settle({ at: now(), result }),
-        (error) => settle({ at: now(), error: failureOf(error) }),
+        (result) => settle({ at: now(), outcome: resultOf(result) }),
+        (error) => settle({ at: now(), outcome: { error: failureOf(error) } }),
       );
     }
     return undefined;
@@ -135,5 +138,16 @@ export class Life {
       signal: this.#interrupted.signal,
       log: withFields(logger, () => ({ key, dispatchId, fence: fence() })),
     };
+  }
+}
+
+/** A copy: the report may be sent when the handler has long gone on with the object. */
+function resultOf(value: unknown): Done['outcome'] {
+  const cut = cutResult(value);
+  if (cut.result === undefined) return cut;
+  try {
+    return { result: JSON.parse(JSON.stringify(cut.result)) };
+  } catch {
+    return { resultOmitted: true };
   }
 }

@@ -34,7 +34,7 @@ export class WorkerStage {
   readonly calls: Call[] = [];
   fate: (call: Call) => Fate | undefined;
   cutOff: ReadonlySet<string> = new Set();
-  #revoked = '';
+  #ended?: { readonly session: string; readonly state: 'revoked' | 'lost' };
 
   constructor({ fate = () => undefined, ...options }: StageOptions = {}) {
     this.fate = fate;
@@ -55,7 +55,8 @@ export class WorkerStage {
       leave: workers.leave.bind(workers),
       heartbeat: async (beat) => {
         const row = workers.peek(beat.workerId);
-        return row && this.#revoked === beat.session ? { outcome: 'refused', row: { ...row, state: 'revoked' } } : workers.heartbeat(beat);
+        if (!row || this.#ended?.session !== beat.session) return workers.heartbeat(beat);
+        return { outcome: 'refused', row: { ...row, state: this.#ended.state } };
       },
     };
     const write = (level: keyof Logger) => (message: string, fields?: object) => {
@@ -104,9 +105,9 @@ export class WorkerStage {
     await this.settle();
   }
 
-  /** As an operator evicts: the row is revoked. */
-  evict(): void {
-    this.#revoked = this.session;
+  /** What the control plane made of the row. */
+  end(state: 'revoked' | 'lost'): void {
+    this.#ended = { session: this.session, state };
   }
 
   async sendBody(body: string): Promise<void> {

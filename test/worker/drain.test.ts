@@ -203,7 +203,7 @@ test('evicted while draining: all is stopped, nothing is registered anew, `left`
   const { session } = stage;
   const drained = stage.worker.drain({ deadlineMs: 60_000 });
   await stage.advance(1_000);
-  stage.evict();
+  stage.end('revoked');
   await stage.advance(LEASE_MS / 3);
   expect(stage.handler.jobs[0]?.lost.aborted).toBe(true);
   stage.handler.settle('stop');

@@ -44,7 +44,7 @@ async function actors(capacity: number): Promise<(step: string) => Promise<reado
       await stage.services.workers.drain('w1', stage.session);
       await stage.advance(15_000);
     } else if (step === 'an operator evicts') {
-      stage.evict();
+      stage.end('revoked');
       await stage.advance(10_000);
     } else if (step === 'the inbox is deleted') {
       stage.services.inboxes.remove(stage.session);

@@ -127,7 +127,7 @@ test('no new session is begun before every handler of the old one has stopped', 
   const stage = await withJob();
   stage.handler.way.stop = 'hangs';
   const old = stage.session;
-  stage.evict();
+  stage.end('revoked');
   await stage.advance(10 * LEASE_MS);
   expect(stage.services.workers.all().map(({ session }) => session)).toEqual([old]);
   stage.handler.settle('stop');
@@ -138,7 +138,7 @@ test('no new session is begun before every handler of the old one has stopped', 
 
 test('a refused heartbeat says why: evicted, replaced by another session of the same id, declared lost, row deleted', async () => {
   const evicted = await withJob();
-  evicted.evict();
+  evicted.end('revoked');
   await evicted.advance(LEASE_MS / 3);
   expect(evicted.eventsOf('lease-lost')).toMatchObject([{ reason: 'evicted' }]);
   expect(evicted.handler.stoppings).toMatchObject([{ reason: 'evicted', mayWrite: false }]);
@@ -152,7 +152,7 @@ test('a refused heartbeat says why: evicted, replaced by another session of the 
         capacity: 1,
         registeredAt: services.workers.peek('w1')?.registeredAt ?? 0,
       }),
-    ({ services, session }) => services.workers.lose('w1', session, services.workers.peek('w1')?.beat ?? -1),
+    (stage) => stage.end('lost'),
     ({ services }) => services.workers.delete('w1'),
   ];
   for (const way of ways) {
@@ -169,7 +169,7 @@ test('a start that waits behind another call of its key is not made once the lea
   const stage = await withJob();
   stage.handler.way.notify = 'hangs';
   await stage.send({ op: 'notify', key: 'k', fence: 5, id: 'n1', payload }, start(6, 'k', 'd2'));
-  stage.evict();
+  stage.end('revoked');
   await stage.advance(LEASE_MS / 3);
   stage.handler.settle('notify');
   await stage.advance(LEASE_MS);
