@@ -58,6 +58,16 @@ export interface CheckerOptions {
 /** Lots at the same millisecond fall in any order. */
 const SAME_MOMENT_MS = 2;
 
+/** The ways of one dispatch's job. One that is being stopped is never taken up again. */
+const WAYS: { readonly [status in Job['status']]: readonly Job['status'][] } = {
+  pending: ['pending', 'assigned', 'ended'],
+  assigned: ['assigned', 'pending', 'running', 'stopping', 'releasing', 'ended'],
+  running: ['running', 'pending', 'assigned', 'stopping', 'releasing', 'ended'],
+  stopping: ['stopping', 'ended'],
+  releasing: ['releasing', 'running', 'pending', 'assigned', 'stopping', 'ended'],
+  ended: ['ended'],
+};
+
 export class Checker {
   readonly #options: CheckerOptions;
   readonly #assignments = new Map<string, string>();
@@ -120,18 +130,13 @@ export class Checker {
       );
       this.#assignments.set(assignment, owner);
     }
-    if (before?.status !== 'ended' || before.dispatchId !== after.dispatchId) return;
-    this.#check(
-      after.status === 'ended',
-      'G7 ends are final',
-      `job "${key}" of dispatch ${after.dispatchId} went from ended to ${after.status}`,
-    );
-    if (after.status === 'ended')
-      this.#check(
-        isSame(before.settled, after.settled),
-        'G7 ends are final',
-        `job "${key}" ended twice: ${JSON.stringify(before.settled)}, then ${JSON.stringify(after.settled)}`,
-      );
+    if (before?.dispatchId !== after.dispatchId) return;
+    const isWay = WAYS[before.status].includes(after.status);
+    const guarantee = before.status === 'ended' ? 'G7 ends are final' : 'G6 no job lost';
+    this.#check(isWay, guarantee, `job "${key}" of dispatch ${after.dispatchId} went from ${before.status} to ${after.status}`);
+    if (before.status !== 'ended' || after.status !== 'ended') return;
+    const both = `job "${key}" ended twice: ${JSON.stringify(before.settled)}, then ${JSON.stringify(after.settled)}`;
+    this.#check(isSame(before.settled, after.settled), 'G7 ends are final', both);
   };
 
   readonly dispatch = (dispatchId: string, before: Dispatch | undefined, after: Dispatch | undefined): void => {
@@ -179,6 +184,9 @@ export class Checker {
         this.#check(fence > other.fence, 'G2 one live handler', `${beside}, which was frozen, but the fence does not protect`);
       else if (!isExcused) this.#check(false, 'G2 one live handler', beside);
     }
+    // The lease is looked at before every call of the handler, and its clocks tell it how long it was frozen.
+    const leftMs = (this.#renewedAt.get(process) ?? 0) + this.#options.leaseMs - this.#options.scheduler.now();
+    this.#check(leftMs > 0 || process.clockSetAt !== undefined, 'lease', `${who}, ${-leftMs} ms after its lease was over`);
     if (!isExcused) {
       const { dispatches, jobs } = this.#options.services();
       const dispatch = dispatches.peek(dispatchId);

@@ -25,6 +25,7 @@ export class Process implements WorkerClock, Timer {
   #suspendedAt: EpochMs | undefined;
   #held: (() => void)[] = [];
   #resumedAt: EpochMs | undefined;
+  #clockSetAt: EpochMs | undefined;
   #atDeath: (() => void)[] = [];
 
   constructor(scheduler: Scheduler, options: { readonly name: string; readonly kind: ProcessKind; readonly skewMs?: number }) {
@@ -42,6 +43,11 @@ export class Process implements WorkerClock, Timer {
   /** True time at which it last went on after being frozen. */
   get resumedAt(): EpochMs | undefined {
     return this.#resumedAt;
+  }
+
+  /** True time at which its wall clock was last set. */
+  get clockSetAt(): EpochMs | undefined {
+    return this.#clockSetAt;
   }
 
   now(): EpochMs {
@@ -107,5 +113,6 @@ export class Process implements WorkerClock, Timer {
   /** Its wall clock is set, forwards or backwards. */
   setClock(byMs: number): void {
     this.#skewMs += byMs;
+    this.#clockSetAt = this.#scheduler.now();
   }
 }

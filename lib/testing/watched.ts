@@ -36,7 +36,7 @@ export function watched(handler: Handler, process: () => Process, checker: Check
           },
         };
       } catch (error) {
-        checker.over(live);
+        checker.over(live, { failed: true });
         throw error;
       }
     },

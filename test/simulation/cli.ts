@@ -30,4 +30,5 @@ const faults = [...result.injected].sort(([, one], [, other]) => other - one).ma
 print(`seed ${seed}, profile ${profile}: ${result.steps} steps in ${result.worlds} worlds, ${Math.round(result.steps / seconds)} steps/s`);
 print(`faults injected: ${faults.join(', ') || 'none'}`);
 print(`rules never reached: ${rulesNeverReached(result.rules).join(', ') || 'none'}`);
-process.exit(result.failure ? 1 : 0);
+// Not `exit`, which would cut off what a pipe has not taken yet.
+process.exitCode = result.failure ? 1 : 0;

@@ -38,10 +38,10 @@ const NETWORK: FaultRates = {
   reordered: 0.3,
   lag: 0.2,
 };
-const PROCESSES: FaultRates = { ...NO_FAULTS, died: 0.01, 'worker-died': 0.0005, zombie: 0.03, 'timed-out': 0.02 };
+const PROCESSES: FaultRates = { ...NO_FAULTS, died: 0.02, 'worker-died': 0.0005, zombie: 0.03, 'timed-out': 0.02 };
 
-const OF_NETWORK: Mishaps = { cutOff: 3, badMessage: 4, close: 8 };
-const OF_PROCESSES: Mishaps = { kill: 4, freeze: 3, drain: 6, move: 3, setClock: 5, redrive: 5 };
+const OF_NETWORK: Mishaps = { cutOff: 1.5, badMessage: 4, close: 8 };
+const OF_PROCESSES: Mishaps = { kill: 4, freeze: 1.5, drain: 3, move: 1, setClock: 2, redrive: 5 };
 
 /**
  * Conditions of one world. Each kind of fault is left out of some worlds and multiplied in others, because what only shows
@@ -60,7 +60,7 @@ export function conditionsOf(profile: Profile, random: Random): Conditions {
   return {
     rates: Object.fromEntries(varied) as unknown as FaultRates,
     mishaps: Object.fromEntries(some.map(([kind, mean]) => [kind, mean * random.pick([0.5, 1, 3])])),
-    badHandler: processes ? random.pick([0, 0.1, 0.3]) : 0,
+    badHandler: processes ? random.pick([0, 0.1, 0.3, 0.5]) : 0,
   };
 }
 
