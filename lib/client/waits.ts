@@ -129,14 +129,11 @@ export class Waits {
     try {
       const ids = unique(due.map(({ subject }) => subject.dispatchId));
       const dispatches = await readEach((names) => this.#records.dispatches(names), ids);
-      open = due.filter((waiting) => !isOver(waiting, dispatches.get(waiting.subject.dispatchId)));
+      open = due.filter((waiting) => !isDone(waiting, dispatches.get(waiting.subject.dispatchId)));
       const jobs = await readEach((names) => this.#records.jobs(names), unique(open.flatMap((waiting) => keyOf(waiting) ?? [])));
-      for (const waiting of open) isOver(waiting, waiting.seen.dispatch, jobs.get(keyOf(waiting) ?? ''));
+      for (const waiting of open) isDone(waiting, waiting.seen.dispatch, jobs.get(keyOf(waiting) ?? ''));
     } catch (error) {
-      for (const waiting of open) {
-        if (error instanceof PoolError && error.retryable) waiting.trouble = error;
-        else waiting.fail(error);
-      }
+      for (const waiting of open) meet(waiting, error);
     }
   }
 }
@@ -166,10 +163,18 @@ function isDue({ dueAt }: Waiting, now: EpochMs): boolean {
   return dueAt !== undefined && (dueAt <= now || dueAt > now + FURTHEST_MS);
 }
 
-function isOver(waiting: Waiting, dispatch: Dispatch | PoolError | undefined, job?: Job | PoolError): boolean {
-  const broken = [dispatch, job].find((read) => read instanceof PoolError);
-  if (broken) waiting.fail(broken);
-  return broken !== undefined || waiting.isAnsweredBy({ dispatch, job } as Observation);
+/** Whether there is nothing more for it to see in this look. */
+function isDone(waiting: Waiting, dispatch: Dispatch | PoolError | undefined, job?: Job | PoolError): boolean {
+  if (dispatch instanceof PoolError || job instanceof PoolError) {
+    meet(waiting, dispatch instanceof PoolError ? dispatch : job);
+    return true;
+  }
+  return waiting.isAnsweredBy({ dispatch, job });
+}
+
+function meet(waiting: Waiting, error: unknown): void {
+  if (error instanceof PoolError && error.retryable) waiting.trouble = error;
+  else waiting.fail(error);
 }
 
 function keyOf({ seen, subject }: Waiting): string | undefined {

@@ -306,7 +306,7 @@ test('list() refuses a status that no live job has', async () => {
 test('workers() shows each row', async () => {
   const world = setup();
   await registered(world, 'w1');
-  await world.services.workers.stamp('w1', 'w1-1', 3);
+  await world.services.workers.change('w1', { session: 'w1-1', states: ['active', 'draining'] }, { generation: 3 });
   expect(await collected(world.pool.workers())).toEqual([
     {
       ...{ workerId: 'w1', session: 'w1-1', state: 'active', running: 0, capacity: 10, leaseMs: 30_000 },

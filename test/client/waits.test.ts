@@ -274,6 +274,16 @@ test('a corrupt record fails who asked for it and nobody else', async () => {
   expect(ended[2]).toMatchObject({ reason: corrupt });
 });
 
+test('a record in a format that newer code writes may be readable soon: the wait goes on', async () => {
+  const { pool, reached, intercepts, scheduler, recordDispatch } = setup();
+  await recordDispatch({ ...anAdmittedDispatch(), status: 'started', outcome: started });
+  intercepts.dispatches = () => Promise.reject(new PoolError('corrupt-record', 'format version is 2, known is 1', { retryable: true }));
+  const outcome = pool.dispatch('d1').outcome();
+  await scheduler.advance(3_000);
+  intercepts.dispatches = undefined;
+  expect(await reached(outcome)).toEqual(started);
+});
+
 test('a read that hangs holds up neither its own deadline nor the other waits', async () => {
   const { pool, reached, intercepts, recordDispatch, scheduler } = setup();
   await recordDispatch({ ...anAdmittedDispatch({ dispatchId: 'd2' }), status: 'started', outcome: started });
