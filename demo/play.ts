@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { End, Outcome } from 'holdfast/client';
 import { Sink } from '../examples/follow/sink.ts';
@@ -28,6 +29,7 @@ export interface PlayOptions {
 
 const linesPerSecond = 400;
 const patienceMs = 60_000;
+const betweenEndsMs = 20;
 
 /** Brings a pool up, plays the scenario on it, says what it came to, and ends everything. */
 export async function play({ sizes, seed, folder, progress, signal }: PlayOptions): Promise<Played> {
@@ -107,7 +109,11 @@ export async function play({ sizes, seed, folder, progress, signal }: PlayOption
   await haveOutcomes([...restartsAtOnce, ...restartsAfterwards]);
 
   progress.say('the feeds end, and with them the jobs');
-  for (const feed of scenario.feeds) feeds.finish(feed, 'is-over');
+  for (const feed of scenario.feeds) {
+    feeds.finish(feed, 'is-over');
+    // All at the same moment would have the emulator start a process for every few of them.
+    await stage.step(wait(betweenEndsMs));
+  }
   await haveOutcomes(waiting);
   await haveEnded(dispatches);
   await stage.step(Promise.all(workers.processes.map((worker) => workers.leave(worker))));
