@@ -375,7 +375,7 @@ export function createWorker(ports: WorkerPorts, options: RuntimeOptions): Runti
       }
       void work().catch(die);
     },
-    drain({ deadlineMs = drainDeadlineMs } = {}) {
+    async drain({ deadlineMs = drainDeadlineMs } = {}) {
       assertNumber('deadlineMs', deadlineMs);
       drainEnd.tighten(deadlineMs);
       draining ??= ended(goAway('this-process', deadlineMs));

@@ -47,7 +47,7 @@ async function actors(capacity: number): Promise<(step: string) => Promise<reado
       stage.end('revoked');
       await stage.advance(10_000);
     } else if (step === 'the inbox is deleted') {
-      stage.services.inboxes.remove(stage.session);
+      void stage.services.inboxes.remove(stage.session);
       await stage.advance(5_000);
     } else if (step === 'the row is unreachable') {
       stage.cutOff = new Set(['registry']);
