@@ -5,7 +5,7 @@ import { systemClock, systemIds } from '../aws/system.ts';
 import type { WorkerEvent } from './events.ts';
 import type { Handler } from './handler.ts';
 import { jsonLogger, type Logger, type LogLevel, logLevels } from './logger.ts';
-import { assertNumber, numberFrom, refused } from './options.ts';
+import { assertNumber, assertWorkerId, numberFrom, refused } from './options.ts';
 import { ownProcess } from './process.ts';
 import { createWorker, type Runtime, type Worker } from './runtime.ts';
 
@@ -102,6 +102,7 @@ async function creator(options: WorkerOptions, logger: Logger): Promise<(onEvent
   if (onEvent !== undefined && typeof onEvent !== 'function') throw refused('option "onEvent"', onEvent, 'a function');
   const capacity =
     options.capacity === undefined ? (numberFrom('HOLDFAST_CAPACITY', process.env.HOLDFAST_CAPACITY, 'capacity') ?? 100) : options.capacity;
+  assertWorkerId(workerId);
   assertNumber('capacity', capacity);
   assertNumber('drainDeadlineMs', drainDeadlineMs);
   assertNumber('stopDeadlineMs', stopDeadlineMs);

@@ -71,7 +71,6 @@ test('undefined is the default everywhere', async () => {
 
 test('what is no option of its kind is refused by name', async () => {
   for (const workerId of ['', null, 7, '\ud800', 'é'.repeat(65)]) {
-    vi.stubEnv('HOLDFAST_POOL_CONFIG', JSON.stringify(config));
     expect(await refusalOf({ workerId })).toMatch(/^option "workerId" is .*; allowed: 1 to 128 bytes of UTF-8, without lone surrogates$/);
   }
   expect(await refusalOf({ pool: '' })).toMatch(/^option "pool" is ""; allowed: a name/);
@@ -80,18 +79,6 @@ test('what is no option of its kind is refused by name', async () => {
   expect(await refusalOf({ onEvent: 'log' })).toBe('option "onEvent" is "log"; allowed: a function');
   expect(await refusalOf({ logger: { info() {} } })).toMatch(/^option "logger" is an object; allowed: an object with functions/);
 });
-
-const config = {
-  v: 1,
-  poolName: 'feeds',
-  region: 'us-east-1',
-  requestQueueUrl: 'https://localhost:1/requests',
-  reportQueueUrl: 'https://localhost:1/reports',
-  jobsTable: 'jobs',
-  workersTable: 'workers',
-  leaseMs: 30_000,
-  retentionMs: 1,
-};
 
 test('the health port is a port, 0 for any, or off', async () => {
   for (const [health, message] of [
