@@ -29,6 +29,7 @@ export class Driver {
   readonly #troubled: () => unknown;
   #goals: Goal[] = [];
   #isDriving = false;
+  #isOver = false;
 
   /** `troubled` is asked after each step; what it returns, all that are waiting are told instead. */
   constructor(scheduler: Scheduler, timers: FakeTimers | undefined, troubled: () => unknown) {
@@ -39,10 +40,17 @@ export class Driver {
 
   /** Until `isReached`, or time comes to `until` and everything due by then has happened. */
   drive(until: number, isReached: () => boolean): Promise<void> {
+    if (this.#isOver) return Promise.reject(ended());
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#goals.push({ until, isReached, resolve, reject });
     if (!this.#isDriving) void this.#run();
     return promise;
+  }
+
+  /** Time goes no further; who still waits is told so. */
+  end(): void {
+    this.#isOver = true;
+    this.#drop(this.#goals, ({ reject }) => reject(ended()));
   }
 
   async #run(): Promise<void> {
@@ -86,4 +94,8 @@ export class Driver {
     await this.#timers.advanceTimersByTimeAsync(stride);
     return true;
   }
+}
+
+function ended(): Error {
+  return new Error('the test pool was disposed of, and its time stands still');
 }

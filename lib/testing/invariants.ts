@@ -12,7 +12,8 @@ import type { Scheduler } from './scheduler.ts';
  * handlers are alive in truth, which nobody inside can know.
  *
  * One exception is the documented one. A frozen process cannot stop its handlers, so another worker may run the key beside it
- * until it went on and had a lease's time to notice. What protects the resource then is the fence: the new handler's is higher.
+ * until it went on and had a lease's time to notice. What protects the resource then is the fence: the new handler's is higher. The
+ * same holds at a key whose record was deleted while its handler was up.
  */
 export type Guarantee =
   | 'G1 one owner'
@@ -76,6 +77,7 @@ export class Checker {
   readonly #renewedAt = new Map<Process, number>();
   readonly #truth = new Map<string, Truth>();
   readonly #stopsAsked = new Set<string>();
+  readonly #deleted = new Set<string>();
 
   constructor(options: CheckerOptions) {
     this.#options = options;
@@ -114,6 +116,7 @@ export class Checker {
   readonly job = (key: string, before: Job | undefined, after: Job | undefined): void => {
     if (!after) {
       this.#fences.delete(key);
+      this.#deleted.add(key);
       return;
     }
     const highest = this.#fences.get(key) ?? 0;
@@ -180,14 +183,14 @@ export class Checker {
       if (other.process.state === 'dead') continue;
       const beside = `${who}, while it is ${other.phase} at ${other.process.name} for ${other.dispatchId} under fence ${other.fence}`;
       if (other.process === process) this.#check(false, 'G4 a repeated start is harmless', beside);
-      else if (this.#isExcused(other.process))
-        this.#check(fence > other.fence, 'G2 one live handler', `${beside}, which was frozen, but the fence does not protect`);
+      else if (this.#isExcused(other.process) || this.#deleted.has(key))
+        this.#check(fence > other.fence, 'G2 one live handler', `${beside}, which could not know, but the fence does not protect`);
       else if (!isExcused) this.#check(false, 'G2 one live handler', beside);
     }
     // The lease is looked at before every call of the handler, and its clocks tell it how long it was frozen.
     const leftMs = (this.#renewedAt.get(process) ?? 0) + this.#options.leaseMs - this.#options.scheduler.now();
     this.#check(leftMs > 0 || process.clockSetAt !== undefined, 'lease', `${who}, ${-leftMs} ms after its lease was over`);
-    if (!isExcused) {
+    if (!isExcused && !this.#deleted.has(key)) {
       const { dispatches, jobs } = this.#options.services();
       const dispatch = dispatches.peek(dispatchId);
       const isSettled = dispatch?.status === 'ended' || dispatch?.status === 'never-started';

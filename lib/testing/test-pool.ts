@@ -237,6 +237,7 @@ class MemoryTestPool implements TestPool {
     for (const worker of this.#workers.values()) worker.crash();
     this.#checker.endAll();
     await drained();
+    this.#driver.end();
   }
 
   #fate({ service, args }: Call): Fate {
@@ -275,11 +276,7 @@ class MemoryTestPool implements TestPool {
   #driven<T extends object>(target: T): T {
     const drive = (value: unknown): unknown => {
       if (value instanceof Promise) return this.#wait(value).then(drive);
-      return typeof value === 'object' &&
-        value !== null &&
-        Object.values(Object.getOwnPropertyDescriptors(value)).some(({ value: field }) => typeof field === 'function')
-        ? this.#driven(value)
-        : value;
+      return isOfMethods(value) ? this.#driven(value) : value;
     };
     return new Proxy(target, {
       get: (of, name) => {
@@ -342,6 +339,15 @@ class MemoryTestWorker implements TestWorker {
   async drain(): Promise<void> {
     await this.#pool.wait(this.#worker.runtime.drain());
   }
+}
+
+/** A handle or a stream, and not a value. */
+function isOfMethods(value: unknown): value is object {
+  if (typeof value !== 'object' || value === null) return false;
+  return (
+    Symbol.asyncIterator in value ||
+    Object.values(Object.getOwnPropertyDescriptors(value)).some((field) => typeof field.value === 'function')
+  );
 }
 
 function isMatch(message: unknown, match: MessageMatch): boolean {

@@ -40,8 +40,8 @@ const NETWORK: FaultRates = {
 };
 const PROCESSES: FaultRates = { ...NO_FAULTS, died: 0.02, 'worker-died': 0.0005, zombie: 0.03, 'timed-out': 0.02 };
 
-const OF_NETWORK: Mishaps = { cutOff: 1.5, badMessage: 4, close: 8 };
-const OF_PROCESSES: Mishaps = { kill: 4, freeze: 1.5, drain: 3, move: 1, setClock: 2, redrive: 5 };
+const OF_NETWORK: Mishaps = { cutOff: 1, badMessage: 4, close: 10 };
+const OF_PROCESSES: Mishaps = { kill: 3, freeze: 1.5, drain: 3, move: 1, setClock: 2, redrive: 5 };
 
 /**
  * Conditions of one world. Each kind of fault is left out of some worlds and multiplied in others, because what only shows

@@ -201,7 +201,7 @@ export class World {
       client: this.#pool.connect(name, skewMs),
       keys: this.#keys,
       asked: this.#asked,
-      pauseMs: Math.round(this.#leaseMs * this.#random.pick([0.01, 0.03, 0.1, 0.3])),
+      pauseMs: Math.round(this.#leaseMs * this.#random.pick([0.03, 0.1, 0.3, 1])),
       tell: this.#story.tell,
       onUnanswered: (what) => this.#fail('G3 exact dispatch', what),
     });
