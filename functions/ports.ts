@@ -6,6 +6,7 @@ import { poolPorts } from '../lib/aws/ports.ts';
 import { sqsBatch } from '../lib/aws/sqs-source.ts';
 import { systemIds as ids } from '../lib/aws/system.ts';
 import { type Delivery, processBatch } from '../lib/pool/batch.ts';
+import type { ResyncSettings } from '../lib/resync/run-round.ts';
 import { telemetry } from './telemetry.ts';
 
 /** Made once per cold start; a deployment that lacks something fails here, before it takes a message. */
@@ -13,6 +14,9 @@ export const config = poolConfigSchema.parse(JSON.parse(required(process.env, va
 export const settings = loadPoolSettings(process.env);
 const clients = awsClients(config);
 export const ports = poolPorts(config, telemetry, clients);
+/** For who looks at beats: rows as they are, and not as they were some seconds ago. */
+export const freshPorts = poolPorts(config, telemetry, clients, { maxAgeMs: 0 });
+export const resyncSettings: ResyncSettings = { leaseMs: config.leaseMs, roundTimeoutMs: config.leaseMs, maxSilentRounds: 3 };
 
 /** Handles the records of one invocation, and answers which of them must stay on their queue. */
 export async function consumeBatch(

@@ -2,7 +2,7 @@ import middy from '@middy/core';
 import type { SQSEvent } from 'aws-lambda';
 import { variable } from '../lib/aws/config.ts';
 import { required } from '../lib/aws/load-config.ts';
-import { consumeReport } from '../lib/pool/consume.ts';
+import { consumeReport } from '../lib/resync/consume-report.ts';
 import { config, consumeBatch, ports, settings } from './ports.ts';
 import { observed } from './telemetry.ts';
 

@@ -2,7 +2,7 @@ import middy from '@middy/core';
 import type { SQSEvent } from 'aws-lambda';
 import { variable } from '../lib/aws/config.ts';
 import { required } from '../lib/aws/load-config.ts';
-import { consumeRequest } from '../lib/pool/consume.ts';
+import { consumeRequest } from '../lib/pool/consume-request.ts';
 import { config, consumeBatch, ports, settings } from './ports.ts';
 import { observed } from './telemetry.ts';
 

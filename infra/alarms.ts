@@ -1,8 +1,10 @@
 import { Duration } from 'aws-cdk-lib';
 import { Alarm, ComparisonOperator, type IAlarmAction, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
 import type { PoolFunctions } from './functions.ts';
+import { poolMetric } from './metrics.ts';
 import type { PoolResources } from './resources.ts';
 
 /** What somebody has to look at; each says what it means and where to look. */
@@ -10,7 +12,7 @@ export function makeAlarms(
   scope: Construct,
   poolName: string,
   pool: PoolResources,
-  functions: PoolFunctions,
+  { functions, resyncMachine }: { readonly functions: PoolFunctions; readonly resyncMachine: StateMachine },
   action?: IAlarmAction,
 ): readonly Alarm[] {
   const deadLetters = (id: string, queue: IQueue, what: string) =>
@@ -45,6 +47,22 @@ export function makeAlarms(
       comparisonOperator: ComparisonOperator.LESS_THAN_THRESHOLD,
       evaluationPeriods: 1,
       treatMissingData: TreatMissingData.BREACHING,
+    }),
+    new Alarm(scope, 'ResyncFailing', {
+      alarmDescription: `Holdfast pool ${poolName}: executions of the resync state machine fail; silent workers may not be given up on.`,
+      metric: resyncMachine.metricFailed({ period: Duration.minutes(5), statistic: 'Sum' }),
+      threshold: 0,
+      comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
+      evaluationPeriods: 1,
+      treatMissingData: TreatMissingData.NOT_BREACHING,
+    }),
+    new Alarm(scope, 'WorkersLost', {
+      alarmDescription: `Holdfast pool ${poolName}: a worker fell silent for a full lease; its jobs run elsewhere now.`,
+      metric: poolMetric(poolName, 'worker-lost', { period: Duration.minutes(5) }),
+      threshold: 0,
+      comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
+      evaluationPeriods: 1,
+      treatMissingData: TreatMissingData.NOT_BREACHING,
     }),
     ...failing,
   ];

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import { Duration, RemovalPolicy } from 'aws-cdk-lib';
+import { ArnFormat, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
 import { PolicyDocument, type PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
@@ -11,7 +11,7 @@ import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 import { byOwner, pending } from '../lib/aws/tables.ts';
 import { METRIC_NAMESPACE } from './metrics.ts';
-import { allow, indexArn } from './permissions.ts';
+import { allow, indexArn, sendMessages } from './permissions.ts';
 import type { PoolResources } from './resources.ts';
 
 /** Long enough for ten messages of one key, each with its retries; short, because a whole batch that times out waits for `VISIBILITY`. */
@@ -27,6 +27,8 @@ export interface PoolFunctions {
   readonly request: LambdaFn;
   readonly report: LambdaFn;
   readonly sweep: LambdaFn;
+  /** The steps of resync rounds, for the state machine. */
+  readonly resync: LambdaFn;
 }
 
 export function makeFunctions(
@@ -47,8 +49,12 @@ export function makeFunctions(
   const decide = [
     allow(['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'], jobs),
     allow(['dynamodb:GetItem', 'dynamodb:Scan'], workers),
-    allow(['sqs:SendMessage'], pool.requestQueue.queueArn, pool.inboxArns),
+    allow(sendMessages, pool.requestQueue.queueArn),
+    allow(['sqs:SendMessage'], pool.inboxArns),
   ];
+  const owned = allow(['dynamodb:Query'], indexArn(pool.jobsTable, byOwner));
+  const startRounds = allow(['states:StartExecution'], pool.machineArn);
+  const wakeRounds = allow(['states:SendTaskSuccess'], pool.machineArn);
 
   const request = makeFunction(scope, 'request', { timeout: TIMEOUT, memorySize: 256 }, environment, [
     ...decide,
@@ -56,16 +62,30 @@ export function makeFunctions(
   ]);
   const report = makeFunction(scope, 'report', { timeout: TIMEOUT, memorySize: 256 }, environment, [
     ...decide,
-    allow(['dynamodb:Query'], indexArn(pool.jobsTable, byOwner)),
+    owned,
     allow(['dynamodb:UpdateItem'], workers),
+    startRounds,
+    wakeRounds,
     ...consume(pool.reportQueue, pool.reportDeadLetters),
   ]);
   // It stays up for most of each minute while a worker is active, so its memory is what it costs.
   const sweep = makeFunction(scope, 'sweep', { timeout: Duration.minutes(1), memorySize: 192 }, environment, [
     allow(['dynamodb:GetItem'], jobs),
     allow(['dynamodb:Query'], indexArn(pool.jobsTable, byOwner), indexArn(pool.jobsTable, pending)),
-    allow(['dynamodb:Scan'], workers),
-    allow(['sqs:SendMessage'], pool.requestQueue.queueArn),
+    allow(['dynamodb:Scan', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'], workers),
+    allow(sendMessages, pool.requestQueue.queueArn),
+    allow(['sqs:DeleteQueue'], pool.inboxArns),
+    // Listing knows no resource but all queues; what it tells are names.
+    allow(['sqs:ListQueues'], Stack.of(scope).formatArn({ service: 'sqs', resource: '*', arnFormat: ArnFormat.NO_RESOURCE_NAME })),
+    startRounds,
+  ]);
+  const resync = makeFunction(scope, 'resync', { timeout: Duration.minutes(1), memorySize: 512 }, environment, [
+    allow(['dynamodb:GetItem', 'dynamodb:BatchGetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'], jobs),
+    allow(['dynamodb:GetItem', 'dynamodb:UpdateItem'], workers),
+    owned,
+    allow(sendMessages, pool.requestQueue.queueArn),
+    allow(['sqs:SendMessage'], pool.inboxArns),
+    wakeRounds,
   ]);
 
   feed(request, pool.requestQueue);
@@ -76,7 +96,7 @@ export function makeFunctions(
     // The next minute's sweep is the retry.
     targets: [new LambdaFunction(sweep, { retryAttempts: 0, maxEventAge: Duration.minutes(1) })],
   });
-  return { request, report, sweep };
+  return { request, report, sweep, resync };
 }
 
 function makeFunction(

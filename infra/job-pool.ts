@@ -4,6 +4,7 @@ import type { Table } from 'aws-cdk-lib/aws-dynamodb';
 import { type IGrantable, type IManagedPolicy, ManagedPolicy } from 'aws-cdk-lib/aws-iam';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import { StringParameter } from 'aws-cdk-lib/aws-ssm';
+import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct, type IConstruct } from 'constructs';
 import { configParameter, type PoolConfig, variable } from '../lib/aws/config.ts';
 import { DEFAULT_SETTINGS, type PoolSettings, type RestartPolicy } from '../lib/pool/settings.ts';
@@ -13,6 +14,7 @@ import { makeFunctions, type PoolFunctions } from './functions.ts';
 import { attach, equip, type GrantName, makePolicies, type PoolPolicies, policyName } from './grants.ts';
 import { dashboardWidgets, deadLettersMetric, makeDashboard, type PoolMetric, poolMetric } from './metrics.ts';
 import { DEAD_LETTER_RETENTION, makeResources, QUEUE_RETENTION } from './resources.ts';
+import { makeResyncMachine } from './resync-machine.ts';
 
 export interface JobPoolProps {
   /**
@@ -142,6 +144,8 @@ export class JobPool extends GrantingPool {
   /** Where requests and reports go that could not be handled, each with the reason as its message attribute. */
   readonly deadLetterQueues: { readonly requests: Queue; readonly reports: Queue };
   readonly functions: PoolFunctions;
+  /** Times resync rounds: asks a silent worker what it runs, and gives up on it after a full lease. */
+  readonly resyncMachine: StateMachine;
   /** Empty where `alarms` is off. */
   readonly alarms: readonly Alarm[];
   readonly #config: string;
@@ -179,6 +183,7 @@ export class JobPool extends GrantingPool {
       region: stack.region,
       requestQueueUrl: resources.requestQueue.queueUrl,
       reportQueueUrl: resources.reportQueue.queueUrl,
+      resyncMachineArn: resources.machineArn,
       jobsTable: resources.jobsTable.tableName,
       workersTable: resources.workersTable.tableName,
       leaseMs: lease.toMilliseconds(),
@@ -204,8 +209,9 @@ export class JobPool extends GrantingPool {
       [variable.requestDeadLetterQueue]: requestDeadLetters.queueUrl,
       [variable.reportDeadLetterQueue]: reportDeadLetters.queueUrl,
     });
+    this.resyncMachine = makeResyncMachine(this, poolName, lease, this.functions.resync);
     this.#policies = makePolicies(this, poolName, resources, parameter);
-    this.alarms = alarms.type === 'on' ? makeAlarms(this, poolName, resources, this.functions, alarms.action) : [];
+    this.alarms = alarms.type === 'on' ? makeAlarms(this, poolName, resources, this, alarms.action) : [];
   }
 
   /** Messages that wait in the dead-letter queues, requests and reports together. */

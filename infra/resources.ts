@@ -23,6 +23,8 @@ export interface PoolResources {
   readonly reportDeadLetters: Queue;
   /** Matches the ARN of every inbox of this pool, and of no other's. */
   readonly inboxArns: string;
+  /** Of the resync state machine: made of its name, because functions and machine need each other. */
+  readonly machineArn: string;
 }
 
 export function makeResources(scope: Construct, poolName: string, removalPolicy: RemovalPolicy): PoolResources {
@@ -35,8 +37,18 @@ export function makeResources(scope: Construct, poolName: string, removalPolicy:
     reportQueue: makeQueue(scope, 'Reports', fed(reportDeadLetters)),
     requestDeadLetters,
     reportDeadLetters,
+    machineArn: Stack.of(scope).formatArn({
+      service: 'states',
+      resource: 'stateMachine',
+      resourceName: machineName(poolName),
+      arnFormat: ArnFormat.COLON_RESOURCE_NAME,
+    }),
     inboxArns: Stack.of(scope).formatArn({ service: 'sqs', resource: `${inboxPrefix(poolName)}*`, arnFormat: ArnFormat.NO_RESOURCE_NAME }),
   };
+}
+
+export function machineName(poolName: string): string {
+  return `holdfast-${poolName}-resync`;
 }
 
 export const QUEUE_RETENTION = Duration.days(4);

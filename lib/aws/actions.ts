@@ -4,19 +4,20 @@
  */
 export const actions = {
   jobs: {
-    jobsTable: ['dynamodb:GetItem', 'dynamodb:PutItem'],
+    // A transaction is allowed to whom each of its writes is.
+    jobsTable: ['dynamodb:GetItem', 'dynamodb:BatchGetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'],
     jobsTableIndexes: ['dynamodb:Query'],
   },
   dispatches: { jobsTable: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'] },
   workers: {
-    workersTable: ['dynamodb:GetItem', 'dynamodb:Scan', 'dynamodb:UpdateItem'],
+    workersTable: ['dynamodb:GetItem', 'dynamodb:Scan', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'],
     // The pool's state.
     jobsTable: ['dynamodb:GetItem'],
   },
   commands: { inboxes: ['sqs:SendMessage'] },
   requests: { requestQueue: ['sqs:SendMessage'] },
-  /** Deletes the inboxes of sessions that are over. */
-  removeInbox: { inboxes: ['sqs:DeleteQueue'] },
+  /** Deletes the inboxes of sessions that are over. Whoever lists queues lists those of the account. */
+  keeper: { inboxes: ['sqs:DeleteQueue'], anything: ['sqs:ListQueues'] },
   registry: { workersTable: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'] },
   inboxes: { inboxes: ['sqs:CreateQueue', 'sqs:ReceiveMessage', 'sqs:DeleteMessage'] },
   reports: { reportQueue: ['sqs:SendMessage'] },
@@ -40,4 +41,6 @@ export type Resource =
   | 'inboxes'
   | 'sourceQueue'
   | 'deadLetterQueue'
-  | 'configParameter';
+  | 'configParameter'
+  /** `*`: the service knows no narrower one. */
+  | 'anything';

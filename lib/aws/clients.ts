@@ -1,4 +1,5 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { SFNClient } from '@aws-sdk/client-sfn';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 
@@ -6,6 +7,7 @@ import { NodeHttpHandler } from '@smithy/node-http-handler';
 export interface AwsClients {
   readonly dynamo: DynamoDBClient;
   readonly sqs: SQSClient;
+  readonly sfn: SFNClient;
   /** Closes their connections. */
   destroy(): void;
 }
@@ -44,12 +46,15 @@ export function awsClients({ region, endpoint, credentials, requestHandler = nod
   const options = { region, endpoint, credentials, requestHandler, maxAttempts };
   const dynamo = new DynamoDBClient(options);
   const sqs = new SQSClient(options);
+  const sfn = new SFNClient(options);
   return {
     dynamo,
     sqs,
+    sfn,
     destroy() {
       dynamo.destroy();
       sqs.destroy();
+      sfn.destroy();
     },
   };
 }

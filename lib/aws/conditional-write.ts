@@ -4,11 +4,12 @@ import {
   GetItemCommand,
   PutItemCommand,
   type PutItemCommandInput,
+  TransactWriteItemsCommand,
   UpdateItemCommand,
 } from '@aws-sdk/client-dynamodb';
 import type { EpochMs } from '../pool/job.ts';
 import type { Commit } from '../pool/ports.ts';
-import { conditionFailure, translate, translated } from './errors.ts';
+import { cancellation, conditionFailure, translate, translated } from './errors.ts';
 import { expressed } from './expression.ts';
 import { type Item, secondsOf } from './item.ts';
 
@@ -64,6 +65,29 @@ export async function updateIf(dynamo: DynamoDBClient, what: string, update: Upd
   const returning = { ReturnValues: 'ALL_NEW', ReturnValuesOnConditionCheckFailure: 'ALL_OLD' } as const;
   const write = dynamo.send(new UpdateItemCommand({ ...update, ...returning }));
   return settle(dynamo, what, write, update.TableName, update.Key, update.ExpressionAttributeValues?.[':rev']);
+}
+
+/**
+ * All of the writes or none of them, each on its own condition. Undefined where they were performed, else the items that stand
+ * where conditions failed, in the order of the writes: none where a condition held. The caller knows its own success by a `rev`.
+ */
+export async function transactIf(
+  dynamo: DynamoDBClient,
+  what: string,
+  writes: readonly (Put | Update)[],
+): Promise<readonly (Item | undefined)[] | undefined> {
+  const returning = { ReturnValuesOnConditionCheckFailure: 'ALL_OLD' } as const;
+  const TransactItems = writes.map((write) =>
+    'Item' in write ? { Put: { ...write, ...returning } } : { Update: { ...write, ...returning } },
+  );
+  try {
+    await dynamo.send(new TransactWriteItemsCommand({ TransactItems }));
+    return undefined;
+  } catch (error) {
+    const items = cancellation(error);
+    if (!items) throw translate(what, error);
+    return items;
+  }
 }
 
 /** The item as it is now, for certain. */

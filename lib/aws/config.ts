@@ -12,6 +12,8 @@ export interface PoolConfig {
   readonly region: string;
   readonly requestQueueUrl: string;
   readonly reportQueueUrl: string;
+  /** The state machine that times resync rounds. */
+  readonly resyncMachineArn: string;
   /** Names of the tables. */
   readonly jobsTable: string;
   readonly workersTable: string;
@@ -31,6 +33,7 @@ export const poolConfigSchema: z.ZodType<PoolConfig> = z.object({
   region: text,
   requestQueueUrl: text,
   reportQueueUrl: text,
+  resyncMachineArn: text,
   jobsTable: text,
   workersTable: text,
   leaseMs: z.int().min(3_000).max(90_000),

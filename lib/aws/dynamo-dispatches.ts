@@ -80,19 +80,13 @@ export function dynamoDispatches({ dynamo, table, clock, ids }: DynamoDispatches
       return commitOf(false, winner);
     },
 
-    async change(next, expected, maxFence = Number.MAX_SAFE_INTEGER) {
+    async change(next, expected, maxFence) {
       const what = nameOf(next.dispatchId);
-      const rev = ids.next();
-      const { won, item } =
-        expected === 'absent'
-          ? await putIf(dynamo, what, headParams(table, next, { rev, now: clock.now() }))
-          : await updateIf(dynamo, what, changeParams(table, next, { expected, maxFence, rev }));
+      const write = changeParams(table, next, { expected, maxFence, rev: ids.next(), now: clock.now() });
+      const { won, item } = 'Item' in write ? await putIf(dynamo, what, write) : await updateIf(dynamo, what, write);
       const current = await settled(item);
-      // Where the record's fence is the higher one it stays: the same again with that.
-      if (!won && current?.status === expected && current.fence > next.fence && current.fence <= maxFence) {
-        return store.change({ ...next, fence: current.fence }, expected, maxFence);
-      }
-      return commitOf(won, current);
+      const higher = won ? undefined : withFenceOf(current, next, { expected, maxFence });
+      return higher ? store.change(higher, expected, maxFence) : commitOf(won, current);
     },
 
     async raiseFence(dispatchId, fence) {
@@ -132,14 +126,20 @@ export function headParams(
   return { TableName: table, Item: toItem({ ...encodeDispatch(dispatch, rev), ...payload }), ...whereAbsent(now) };
 }
 
-export interface ChangeFacts {
-  readonly expected: Dispatch['status'];
-  readonly maxFence: Fence;
-  readonly rev: string;
+export interface ChangeCondition {
+  readonly expected: Dispatch['status'] | 'absent';
+  /** Default: any. */
+  readonly maxFence?: Fence | undefined;
 }
 
-/** Sets what `next` knows more than the record; the payload goes only when the dispatch is over. */
-export function changeParams(table: string, next: Dispatch, { expected, maxFence, rev }: ChangeFacts): Update {
+export interface ChangeFacts extends ChangeCondition {
+  readonly rev: string;
+  readonly now: EpochMs;
+}
+
+/** A whole head where none is expected, else what `next` knows more than the record; the payload goes only when the dispatch is over. */
+export function changeParams(table: string, next: Dispatch, { expected, maxFence = next.fence, rev, now }: ChangeFacts): Put | Update {
+  if (expected === 'absent') return headParams(table, next, { rev, now });
   const { pk, sk, key, requestedAt, outcome, fingerprint, ...changed } = encodeDispatch(next, rev);
   const known = Object.entries({ outcome, fingerprint }).filter(([, value]) => value !== undefined);
   const sets = [setting(changed), ...known.map(([name]) => `#${name} = if_not_exists(#${name}, :${name})`)];
@@ -153,6 +153,16 @@ export function changeParams(table: string, next: Dispatch, { expected, maxFence
       { ...changed, outcome, fingerprint, key, expected, atMost: Math.min(next.fence, maxFence) },
     ),
   };
+}
+
+/** The change to try instead where it was lost to nothing but the record's higher fence, which stays. */
+export function withFenceOf(
+  current: Dispatch | undefined,
+  next: Dispatch,
+  { expected, maxFence = Number.POSITIVE_INFINITY }: ChangeCondition,
+): Dispatch | undefined {
+  const higher = current?.status === expected && current.fence > next.fence && current.fence <= maxFence;
+  return higher ? { ...next, fence: current.fence } : undefined;
 }
 
 /** Holds only where the record is there and its fence is lower. */

@@ -1,7 +1,10 @@
 import { type AttributeValue, type DynamoDBClient, QueryCommand, type QueryCommandInput } from '@aws-sdk/client-dynamodb';
 import type { EpochMs, Job } from '../pool/job.ts';
 import type { Clock, Ids, JobStore, Page } from '../pool/ports.ts';
-import { commitOf, type Put, putIf, read, whereAbsent } from './conditional-write.ts';
+import { readMany } from './batch-read.ts';
+import { commitOf, type Put, putIf, read, transactIf, whereAbsent } from './conditional-write.ts';
+import { decodeDispatch } from './dispatch-item.ts';
+import { changeParams, dynamoDispatches, withFenceOf } from './dynamo-dispatches.ts';
 import { translated } from './errors.ts';
 import { expressed } from './expression.ts';
 import { type Item, isExpired, toItem } from './item.ts';
@@ -20,11 +23,13 @@ export interface DynamoJobsOptions {
 
 /**
  * Job records. The record alone says who owns a key; each commit is one conditional put of the whole item (see
- * `conditional-write.ts`), so a crash leaves the old record or the new one, and never a part.
+ * `conditional-write.ts`), so a crash leaves the old record or the new one, and never a part. Only `commitSettled` takes a
+ * transaction, at twice the price: what it writes beside the job must not be missing after a crash.
  */
 export function dynamoJobs({ dynamo, table, retentionMs, clock, ids }: DynamoJobsOptions): JobStore {
+  const dispatches = dynamoDispatches({ dynamo, table, clock, ids });
   const live = (item: Item | undefined) => (item && !isExpired(item, clock.now()) ? decodeJob(item) : undefined);
-  return {
+  const jobs: JobStore = {
     async get(key) {
       return live(await read(dynamo, `job "${key}"`, table, toItem(jobKey(key))));
     },
@@ -32,6 +37,30 @@ export function dynamoJobs({ dynamo, table, retentionMs, clock, ids }: DynamoJob
       const params = commitParams(table, next, { expected, rev: ids.next(), now: clock.now(), retentionMs });
       const { won, item } = await putIf(dynamo, `job "${next.key}"`, params);
       return commitOf(won, live(item));
+    },
+    async getMany(keys) {
+      const items = await readMany(
+        dynamo,
+        table,
+        [...new Set(keys)].map((key) => toItem(jobKey(key))),
+      );
+      return items.flatMap((item) => live(item)?.record ?? []);
+    },
+    async commitSettled(next, expected, settlement) {
+      const [rev, now] = [ids.next(), clock.now()];
+      const failed = await transactIf(dynamo, `job "${next.key}"`, [
+        commitParams(table, next, { expected, rev, now, retentionMs }),
+        changeParams(table, settlement.next, { expected: settlement.expected, rev, now }),
+      ]);
+      const [item, head] = failed ?? [];
+      const current = item ? live(item) : failed && (await jobs.get(next.key));
+      if (!failed || current?.rev === rev) {
+        // A transaction does not tell whether the dispatch had a payload apart; to meet its record is to delete it.
+        await dispatches.get(settlement.next.dispatchId);
+        return { outcome: 'won' };
+      }
+      const higher = head && withFenceOf(decodeDispatch(head), settlement.next, settlement);
+      return higher ? jobs.commitSettled(next, expected, { ...settlement, next: higher }) : commitOf(false, current);
     },
     async due(now, limit) {
       const shards = await Promise.all(
@@ -46,6 +75,7 @@ export function dynamoJobs({ dynamo, table, retentionMs, clock, ids }: DynamoJob
     },
     ownedBy: (workerId, cursor) => ownedKeys(dynamo, table, workerId, cursor),
   };
+  return jobs;
 }
 
 export interface CommitFacts {

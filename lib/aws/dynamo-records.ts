@@ -1,18 +1,12 @@
-import {
-  type AttributeValue,
-  BatchGetItemCommand,
-  type BatchGetItemCommandInput,
-  type DynamoDBClient,
-  QueryCommand,
-} from '@aws-sdk/client-dynamodb';
+import { type AttributeValue, type DynamoDBClient, QueryCommand } from '@aws-sdk/client-dynamodb';
 import type { RecordReader } from '../client/ports.ts';
-import { PoolError } from '../pool/errors.ts';
 import type { Clock } from '../pool/ports.ts';
+import { readMany } from './batch-read.ts';
 import { decodeDispatch, headKey } from './dispatch-item.ts';
 import { ownedKeys, pendingParams } from './dynamo-jobs.ts';
 import { workerRows } from './dynamo-workers.ts';
 import { translated } from './errors.ts';
-import { type Item, isExpired, toItem } from './item.ts';
+import { type Attributes, type Item, isExpired, toItem } from './item.ts';
 import { decodeJob, jobKey, keyOf } from './job-item.ts';
 import { pending, pendingShards } from './tables.ts';
 
@@ -24,22 +18,19 @@ export interface DynamoRecordsOptions {
   readonly clock: Clock;
 }
 
-/** What DynamoDB reads in one call. */
-const maxItems = 100;
-
 /** What a client may see: it reads, and writes nothing. */
 export function dynamoRecords({ dynamo, jobsTable, workersTable, clock }: DynamoRecordsOptions): RecordReader {
-  async function records(keys: readonly StringKey[]): Promise<readonly Item[]> {
-    const items = await readAll(dynamo, jobsTable, keys);
+  async function live(keys: readonly Attributes[]): Promise<readonly Item[]> {
+    const items = await readMany(dynamo, jobsTable, keys.map(toItem));
     return items.filter((item) => !isExpired(item, clock.now()));
   }
   return {
     async dispatches(ids) {
-      const found = (await records([...new Set(ids)].map(headKey))).map(decodeDispatch);
+      const found = (await live([...new Set(ids)].map(headKey))).map(decodeDispatch);
       return new Map(found.map((dispatch) => [dispatch.dispatchId, dispatch]));
     },
     async jobs(keys) {
-      const found = (await records([...new Set(keys)].map(jobKey))).map((item) => decodeJob(item).record);
+      const found = (await live([...new Set(keys)].map(jobKey))).map((item) => decodeJob(item).record);
       return new Map(found.map((job) => [job.key, job]));
     },
     async pendingKeys(cursor) {
@@ -57,34 +48,6 @@ export function dynamoRecords({ dynamo, jobsTable, workersTable, clock }: Dynamo
   };
 }
 
-interface StringKey {
-  readonly pk: string;
-  readonly sk: string;
-}
-
-async function readAll(dynamo: DynamoDBClient, table: string, keys: readonly StringKey[]): Promise<readonly Item[]> {
-  const items: Item[] = [];
-  let open: readonly Record<string, AttributeValue>[] = keys.map(toKey);
-  while (open.length > 0) {
-    const asked = open.slice(0, maxItems);
-    const { Responses: responses, UnprocessedKeys: unprocessed } = await translated(`table "${table}"`, () =>
-      dynamo.send(new BatchGetItemCommand(batchParams(table, asked))),
-    );
-    items.push(...(responses?.[table] ?? []));
-    const left = unprocessed?.[table]?.Keys ?? [];
-    // Some are left where the response would be too large; all of them where the table is throttled.
-    if (left.length === asked.length) {
-      throw new PoolError('throttled', `table "${table}": none of ${asked.length} records was read`, { retryable: true });
-    }
-    open = [...left, ...open.slice(maxItems)];
-  }
-  return items;
-}
-
-export function batchParams(table: string, keys: readonly Record<string, AttributeValue>[]): BatchGetItemCommandInput {
-  return { RequestItems: { [table]: { Keys: [...keys], ConsistentRead: true } } };
-}
-
 /** Where the next page begins: at a shard, or after an entry of it. */
 interface Cursor {
   readonly shard: number;
@@ -99,8 +62,4 @@ function decodeCursor(cursor: string): Cursor {
   const [shard, key, dueAt] = JSON.parse(cursor) as [number, string?, number?];
   if (key === undefined) return { shard };
   return { shard, after: toItem({ ...jobKey(key), [pending.partitionKey.name]: shard, [pending.sortKey.name]: dueAt }) };
-}
-
-function toKey({ pk, sk }: StringKey): Record<string, AttributeValue> {
-  return toItem({ pk, sk });
 }

@@ -1,5 +1,6 @@
 import {
   type AttributeValue,
+  DeleteItemCommand,
   type DynamoDBClient,
   PutItemCommand,
   type PutItemCommandInput,
@@ -7,18 +8,15 @@ import {
   type ScanCommandInput,
 } from '@aws-sdk/client-dynamodb';
 import { PoolError } from '../pool/errors.ts';
-import type { Clock, Ids, WorkerStore } from '../pool/ports.ts';
+import type { Clock, Ids, RowChange, RowCondition, WorkerStore } from '../pool/ports.ts';
 import type { WorkerRow } from '../pool/worker.ts';
 import type { Registry } from '../worker/ports.ts';
 import { cached } from './cached.ts';
 import { read, type Update, updateIf } from './conditional-write.ts';
-import { translated } from './errors.ts';
+import { conditionFailure, translate, translated } from './errors.ts';
 import { expressed, setting } from './expression.ts';
-import { type Item, toItem } from './item.ts';
+import { type Attributes, type Item, toItem } from './item.ts';
 import { decodePool, decodeWorker, encodeWorker, poolKey, workerKey } from './worker-item.ts';
-
-/** How old what the control plane places by may be; a row is read again, consistently, before anything is sent to its worker. */
-const maxAgeMs = 5_000;
 
 export interface DynamoWorkersOptions {
   readonly dynamo: DynamoDBClient;
@@ -26,18 +24,31 @@ export interface DynamoWorkersOptions {
   readonly workersTable: string;
   readonly jobsTable: string;
   readonly clock: Clock;
+  readonly ids: Ids;
+  /** How old what it lists may be, ms. Default 5 000: a row is read again, consistently, before anything is sent to its worker. */
+  readonly maxAgeMs?: number;
 }
 
 /** Worker rows as the control plane sees them. */
-export function dynamoWorkers({ dynamo, workersTable: table, jobsTable, clock }: DynamoWorkersOptions): WorkerStore {
+export function dynamoWorkers({ dynamo, workersTable: table, jobsTable, clock, ids, maxAgeMs = 5_000 }: DynamoWorkersOptions): WorkerStore {
   return {
     async get(workerId) {
       const item = await read(dynamo, nameOf(workerId), table, toItem(workerKey(workerId)));
       return item && decodeWorker(item);
     },
     list: cached(clock, maxAgeMs, () => workerRows(dynamo, table)),
-    async stamp(workerId, session, generation) {
-      return (await updateIf(dynamo, nameOf(workerId), rowParams(table, workerId, { session, set: { generation } }))).won;
+    async change(workerId, where, change) {
+      const params = rowParams(table, workerId, { ...where, set: { ...change, rev: ids.next() } });
+      const { won, item } = await updateIf(dynamo, nameOf(workerId), params);
+      return won ? item && decodeWorker(item) : undefined;
+    },
+    async remove(workerId, where) {
+      const params = { TableName: table, Key: toItem(workerKey(workerId)), ...rowCondition(where, {}, {}) };
+      try {
+        await dynamo.send(new DeleteItemCommand(params));
+      } catch (error) {
+        if (!conditionFailure(error)) throw translate(nameOf(workerId), error);
+      }
     },
     poolState: cached(clock, maxAgeMs, async () => {
       const item = await read(dynamo, 'record "pool"', jobsTable, toItem(poolKey));
@@ -107,27 +118,27 @@ export function registerParams(table: string, row: Parameters<Registry['register
   return { TableName: table, Item: toItem(encodeWorker({ ...row, state: 'active', beat: 0, running: 0 }, rev)) };
 }
 
-export interface RowFacts {
-  /** The session that the row must be of, and the states that it may be in; absent: any. */
-  readonly session: string;
-  readonly states?: readonly WorkerRow['state'][];
+export interface RowFacts extends RowCondition {
   /** What is undefined stays. */
-  readonly set: Partial<Pick<WorkerRow, 'state' | 'generation' | 'running' | 'answered'>> & { readonly rev?: string };
+  readonly set: RowChange & Partial<Pick<WorkerRow, 'running' | 'answered'>> & { readonly rev?: string };
   readonly raiseBeat?: boolean;
 }
 
-export function rowParams(table: string, workerId: string, { session, states, set, raiseBeat = false }: RowFacts): Update {
-  const allowed = Object.fromEntries((states ?? []).map((state, index) => [`state${index}`, state]));
+export function rowParams(table: string, workerId: string, { set, raiseBeat = false, ...where }: RowFacts): Update {
   const UpdateExpression = setting(set) + (raiseBeat ? ' ADD #beat :one' : '');
-  const inState = states ? ` AND #state IN (${Object.keys(allowed).map((name) => `:${name}`)})` : '';
   return {
     TableName: table,
     Key: toItem(workerKey(workerId)),
-    ...expressed(
-      { UpdateExpression, ConditionExpression: `#session = :session${inState}` },
-      { ...set, ...allowed, session, one: raiseBeat ? 1 : undefined },
-    ),
+    ...rowCondition(where, { UpdateExpression }, { ...set, one: raiseBeat ? 1 : undefined }),
   };
+}
+
+/** Holds while the row is of that session, in one of those states and, where one is named, at that beat. */
+function rowCondition<E extends object>({ session, states, beat }: RowCondition, expressions: E, values: Attributes) {
+  const allowed = Object.fromEntries(states.map((state, index) => [`state${index}`, state]));
+  const isOf = `#session = :session AND #state IN (${Object.keys(allowed).map((name) => `:${name}`)})`;
+  const ConditionExpression = beat === undefined ? isOf : `${isOf} AND #beat = :seen`;
+  return expressed({ ...expressions, ConditionExpression }, { ...values, ...allowed, session, seen: beat });
 }
 
 function nameOf(workerId: string): string {

@@ -1,3 +1,4 @@
+import { TransactionCanceledException } from '@aws-sdk/client-dynamodb';
 import type { BatchResultErrorEntry } from '@aws-sdk/client-sqs';
 import { PoolError, type PoolErrorCode } from '../pool/errors.ts';
 import { WireError } from '../wire/index.ts';
@@ -28,6 +29,7 @@ const verdicts: Readonly<Record<string, Verdict>> = {
   LimitExceededException: throttled,
   OverLimit: throttled,
   PriorRequestNotComplete: throttled,
+  ProvisionedThroughputExceeded: throttled,
   ProvisionedThroughputExceededException: throttled,
   RequestLimitExceeded: throttled,
   RequestThrottled: throttled,
@@ -35,6 +37,7 @@ const verdicts: Readonly<Record<string, Verdict>> = {
   SlowDown: throttled,
   ThrottledException: throttled,
   Throttling: throttled,
+  ThrottlingError: throttled,
   ThrottlingException: throttled,
   TooManyRequestsException: throttled,
 
@@ -49,6 +52,7 @@ const verdicts: Readonly<Record<string, Verdict>> = {
   ServiceUnavailable: unavailable,
   ServiceUnavailableException: unavailable,
   TimeoutError: unavailable,
+  TransactionConflict: unavailable,
   TransactionConflictException: unavailable,
   TransactionInProgressException: unavailable,
 
@@ -129,6 +133,12 @@ export function translate(what: string, error: unknown): PoolError {
   return new PoolError(verdict.code, `${what}: ${message || name} (${name})`, { retryable: verdict.retryable, cause: error });
 }
 
+/** The first reason that is one. */
+function reasonOf(error: Error): string {
+  if (!(error instanceof TransactionCanceledException)) return error.name;
+  return error.CancellationReasons?.find(({ Code: code }) => code !== undefined && code !== 'None')?.Code ?? error.name;
+}
+
 interface AwsError extends Error {
   readonly code?: unknown;
   readonly $fault?: 'client' | 'server';
@@ -136,7 +146,7 @@ interface AwsError extends Error {
 }
 
 function verdictOn(error: AwsError): Verdict | undefined {
-  const known = verdicts[error.name];
+  const known = verdicts[reasonOf(error)];
   if (known) return known;
   if (typeof error.code === 'string' && noResponse.has(error.code)) return unavailable;
   const status = error.$metadata?.httpStatusCode;
@@ -161,6 +171,17 @@ export function conditionFailure(error: unknown): { readonly item?: Item } | und
   if (!(error instanceof Error && error.name === 'ConditionalCheckFailedException')) return undefined;
   const { Item: item } = error as Error & { readonly Item?: Item };
   return item ? { item } : {};
+}
+
+/**
+ * What stands where a transaction's conditions failed, in the order of its writes; undefined where it was not (only) for
+ * conditions that it was cancelled.
+ */
+export function cancellation(error: unknown): readonly (Item | undefined)[] | undefined {
+  if (!(error instanceof TransactionCanceledException)) return undefined;
+  const reasons = error.CancellationReasons ?? [];
+  const failed = reasons.some(({ Code: code }) => code === 'ConditionalCheckFailed');
+  return failed ? reasons.map(({ Item: item }) => item) : undefined;
 }
 
 export function isMissingQueue(error: unknown): boolean {

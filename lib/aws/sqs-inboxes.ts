@@ -4,6 +4,7 @@ import {
   DeleteMessageBatchCommand,
   type DeleteMessageBatchCommandInput,
   DeleteQueueCommand,
+  ListQueuesCommand,
   ReceiveMessageCommand,
   type ReceiveMessageCommandInput,
   SendMessageCommand,
@@ -11,10 +12,10 @@ import {
   type SQSClient,
 } from '@aws-sdk/client-sqs';
 import { PoolError } from '../pool/errors.ts';
-import type { CommandSender, Ids, Timer } from '../pool/ports.ts';
+import type { CommandSender, Ids, InboxKeeper, Timer } from '../pool/ports.ts';
 import { type Command, encodeCommand, groupIdOf } from '../wire/index.ts';
 import type { Inboxes } from '../worker/ports.ts';
-import { inboxName, type PoolConfig } from './config.ts';
+import { inboxName, inboxPrefix, type PoolConfig } from './config.ts';
 import { isMissingQueue, translate, translated } from './errors.ts';
 
 /** What inboxes are found by: their queues stand beside the pool's request queue. */
@@ -90,9 +91,27 @@ export function sqsCommands({ sqs, place, ids }: Omit<SqsInboxesOptions, 'timer'
   };
 }
 
-/** Deletes the inbox of a session that is over; nothing where there is none. */
-export async function removeInbox(sqs: SQSClient, place: InboxPlace, session: string): Promise<void> {
-  await unlessMissing(session, () => sqs.send(new DeleteQueueCommand({ QueueUrl: inboxUrl(place, session) })));
+/** The sweep's side. */
+export function sqsInboxKeeper({ sqs, place }: Pick<SqsInboxesOptions, 'sqs' | 'place'>): InboxKeeper {
+  return {
+    async *sessions() {
+      const prefix = inboxPrefix(place.poolName);
+      let NextToken: string | undefined;
+      do {
+        const params = { QueueNamePrefix: prefix, MaxResults: 1_000, NextToken };
+        const page = await translated(`inboxes "${prefix}*"`, () => sqs.send(new ListQueuesCommand(params)));
+        for (const url of page.QueueUrls ?? []) yield sessionOf(url, prefix);
+        NextToken = page.NextToken;
+      } while (NextToken !== undefined);
+    },
+    async remove(session) {
+      await unlessMissing(session, () => sqs.send(new DeleteQueueCommand({ QueueUrl: inboxUrl(place, session) })));
+    },
+  };
+}
+
+function sessionOf(url: string, prefix: string): string {
+  return url.slice(url.lastIndexOf('/') + 1 + prefix.length, -'.fifo'.length);
 }
 
 export function inboxUrl({ poolName, requestQueueUrl }: InboxPlace, session: string): string {

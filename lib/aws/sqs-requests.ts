@@ -18,9 +18,15 @@ export interface SqsRequestsOptions {
  */
 export function sqsRequests({ sqs, queueUrl, ids }: SqsRequestsOptions): RequestSender {
   return {
-    async send(request) {
-      const deduplicationId = ids.next();
-      await translated(nameOf(request), async () => sqs.send(new SendMessageCommand(requestParams(queueUrl, request, deduplicationId))));
+    async send(requests) {
+      const [request] = requests;
+      if (request && requests.length === 1) {
+        const deduplicationId = ids.next();
+        await translated(nameOf(request), async () => sqs.send(new SendMessageCommand(requestParams(queueUrl, request, deduplicationId))));
+        return;
+      }
+      const failure = (await sqsRequestBatches({ sqs, queueUrl, ids }).send(requests)).find((error) => error !== undefined);
+      if (failure) throw failure;
     },
   };
 }

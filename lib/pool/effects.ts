@@ -1,9 +1,9 @@
 import type { Command } from '../wire/index.ts';
 import type { Decision, Effect, OwnerCommand } from './decision.ts';
-import { type AdmittedDispatch, type Dispatch, type Settlement, settle } from './dispatch.ts';
+import { type Dispatch, type Settlement, settle } from './dispatch.ts';
 import { PoolError } from './errors.ts';
-import type { OwnedJob } from './job.ts';
-import type { PoolPorts } from './ports.ts';
+import { type EndedJob, type OwnedJob, settlementOf } from './job.ts';
+import type { Commit, PoolPorts } from './ports.ts';
 import type { PoolSettings } from './settings.ts';
 import { isOwnerLost, type Owner } from './worker.ts';
 
@@ -31,6 +31,8 @@ export interface Carrier {
   readonly settings: PoolSettings;
   /** The request function reads the owner's row before a command; a report's commands go out as they are. */
   readonly checksOwner: boolean;
+  /** An end is committed in one transaction with its settlement, because the message may be discarded when it comes again. */
+  readonly settlesWithEnd?: boolean;
   readonly known?: KnownStart;
 }
 
@@ -40,12 +42,23 @@ export async function carryOut(carrier: Carrier, { before = [], next, effects = 
     const carried = await run(carrier, effect);
     if (carried.outcome !== 'done') return carried;
   }
-  if (next && (await jobs.commit(next, rev)).outcome === 'lost') return { outcome: 'lost-race' };
+  const committed =
+    next && (carrier.settlesWithEnd && next.status === 'ended' ? await commitSettled(carrier, next, rev) : await jobs.commit(next, rev));
+  if (committed?.outcome === 'lost') return { outcome: 'lost-race' };
   for (const effect of effects) {
     const carried = await run(carrier, effect);
     if (carried.outcome !== 'done') return carried;
   }
   return DONE;
+}
+
+/** The settlement that the effects ask for again then finds nothing to write. */
+async function commitSettled({ ports, settings }: Carrier, next: EndedJob, rev: string | undefined): Promise<Commit<unknown>> {
+  const settlement = settlementOf(next);
+  const seen = await ports.dispatches.get(settlement.dispatchId);
+  const dispatch = settle(seen, settlement, ports.clock.now() + settings.retentionMs);
+  if (!dispatch) return ports.jobs.commit(next, rev);
+  return ports.jobs.commitSettled(next, rev, { next: dispatch, expected: seen?.status ?? 'absent' });
 }
 
 async function run(carrier: Carrier, effect: Effect): Promise<Carried> {
@@ -68,7 +81,7 @@ async function run(carrier: Carrier, effect: Effect): Promise<Carried> {
       if ((await ports.commands.send(effect.command)) === 'no-inbox') ports.telemetry.count('command-dropped');
       return DONE;
     case 'request':
-      await ports.requests.send(effect.request);
+      await ports.requests.send([effect.request]);
       return DONE;
     case 'count':
       ports.telemetry.count(effect.name);
@@ -127,14 +140,14 @@ async function payloadFor({ ports, known }: Carrier, { key, dispatchId, fence }:
 }
 
 /**
- * Records an outcome, or an outcome and an end, where they are not recorded yet. A first start is written without reading:
- * nearly always the record is just admitted, and where it is not, the failed condition brings back what it is.
+ * Records an outcome, or an outcome and an end, where they are not recorded yet. Where a job names the
+ * dispatch it is written without reading: nearly always the record is just admitted, or started where the job ended, and where it
+ * is not, the failed condition brings back what it is.
  */
 export async function settleDispatch(ports: PoolPorts, settings: PoolSettings, settlement: Settlement): Promise<void> {
   const { dispatches, clock } = ports;
   const expiresAt = clock.now() + settings.retentionMs;
-  let seen =
-    settlement.outcome.outcome === 'started' && !settlement.end ? presumed(settlement) : await dispatches.get(settlement.dispatchId);
+  let seen = settlement.unnamed ? await dispatches.get(settlement.dispatchId) : presumed(settlement);
   // Each lost race finds the record further on its one way (dispatch.ts); it can be lost thrice, and expiry starts anew once.
   for (let tries = 0; tries < 6; tries++) {
     const next = settle(seen, settlement, expiresAt);
@@ -146,6 +159,7 @@ export async function settleDispatch(ports: PoolPorts, settings: PoolSettings, s
   throw new PoolError('contended', `dispatch "${settlement.dispatchId}": changed at each try to settle it`, { retryable: true });
 }
 
-function presumed({ dispatchId, key, fingerprint = '', fence, requestedAt }: Settlement): AdmittedDispatch {
-  return { status: 'admitted', dispatchId, key, fingerprint, fence, requestedAt };
+function presumed({ dispatchId, key, fingerprint = '', fence, requestedAt, outcome, end }: Settlement): Dispatch {
+  const head = { dispatchId, key, fingerprint, fence, requestedAt };
+  return outcome.outcome === 'started' && end ? { ...head, status: 'started', outcome } : { ...head, status: 'admitted' };
 }

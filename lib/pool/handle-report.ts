@@ -1,4 +1,4 @@
-import type { FactReport, Report } from '../wire/index.ts';
+import type { FactReport, Report, ResyncReport } from '../wire/index.ts';
 import { decideReport, namedByReport, type ReportSnapshot } from './decide-report.ts';
 import { summarize } from './decision.ts';
 import { carryOut } from './effects.ts';
@@ -6,7 +6,7 @@ import { PoolError } from './errors.ts';
 import { contextOf } from './handle-request.ts';
 import type { Job } from './job.ts';
 import type { PoolPorts, Versioned } from './ports.ts';
-import { reassign } from './reassign.ts';
+import { reassignPage } from './reassign.ts';
 import type { PoolSettings } from './settings.ts';
 
 const TRIES = 10;
@@ -17,19 +17,23 @@ const TRIES = 10;
  *
  * Throws a retryable `PoolError` where the report has to come again.
  */
-export async function handleReport(ports: PoolPorts, settings: PoolSettings, report: Report): Promise<void> {
+export async function handleReport(ports: PoolPorts, settings: PoolSettings, report: Exclude<Report, ResyncReport>): Promise<void> {
   switch (report.type) {
     case 'registered': {
       const { generation } = await ports.workers.poolState();
-      await ports.workers.stamp(report.worker, report.session, generation);
+      await ports.workers.change(report.worker, { session: report.session, states: ['active', 'draining'] }, { generation });
       return;
     }
     case 'left':
       return reassign(ports, report.worker);
-    case 'resync':
-      return ports.telemetry.count('report-ignored');
     default:
       return handleFact(ports, settings, report);
+  }
+}
+
+async function reassign(ports: PoolPorts, workerId: string): Promise<void> {
+  for (let cursor: string | undefined, isFirst = true; isFirst || cursor !== undefined; isFirst = false) {
+    cursor = (await reassignPage(ports, workerId, cursor)).cursor;
   }
 }
 

@@ -13,6 +13,8 @@ export interface PoolPorts {
   readonly workers: WorkerStore;
   readonly commands: CommandSender;
   readonly requests: RequestSender;
+  readonly inboxes: InboxKeeper;
+  readonly ids: Ids;
   readonly clock: Clock;
   readonly telemetry: Telemetry;
 }
@@ -49,6 +51,17 @@ export interface JobStore {
    * A retry that meets its own write has won.
    */
   commit(next: Job, expected: string | undefined): Promise<Commit<Versioned<Job>>>;
+  /** Consistent, in any order; keys without a record are left out. */
+  getMany(keys: readonly string[]): Promise<readonly Job[]>;
+  /**
+   * As `commit`, and in the same transaction writes the dispatch record as `DispatchStore.change` would. `lost` where either
+   * condition failed.
+   */
+  commitSettled(
+    next: Job,
+    expected: string | undefined,
+    dispatch: { readonly next: Dispatch; readonly expected: Dispatch['status'] | 'absent' },
+  ): Promise<Commit<Versioned<Job>>>;
   /** Keys that wait: pending, or ended with `next`, and due at `now`; oldest first over all shards. A hint: eventually consistent. */
   due(now: EpochMs, limit: number): Promise<readonly string[]>;
   /** Keys owned by any session of the worker. A hint: never take absence from it as a fact. */
@@ -83,11 +96,22 @@ export interface WorkerStore {
   get(workerId: string): Promise<WorkerRow | undefined>;
   /** Every row; may be some seconds old. */
   list(): Promise<readonly WorkerRow[]>;
-  /** Marks the row as seen in this pool generation; false where the row no longer is of that session. */
-  stamp(workerId: string, session: string, generation: number): Promise<boolean>;
+  /** Changes the row where it still is as `where` says, and returns it as it is then; undefined where it is not. */
+  change(workerId: string, where: RowCondition, set: RowChange): Promise<WorkerRow | undefined>;
+  /** Deletes the row where it still is as `where` says. */
+  remove(workerId: string, where: RowCondition): Promise<void>;
   /** May be some seconds old. */
   poolState(): Promise<PoolState>;
 }
+
+export interface RowCondition {
+  readonly session: string;
+  readonly states: readonly WorkerRow['state'][];
+  readonly beat?: number;
+}
+
+/** What the control plane writes of a row; the rest is the worker's. */
+export type RowChange = Partial<Pick<WorkerRow, 'state' | 'generation' | 'round' | 'namedAt'>>;
 
 export interface CommandSender {
   /** Puts the command into the inbox of its session; `no-inbox`: there is none (or none any more). */
@@ -95,8 +119,16 @@ export interface CommandSender {
 }
 
 export interface RequestSender {
-  /** Enqueues one request, under a deduplication id of its own (only the service client's own retries share it). */
-  send(request: Request): Promise<void>;
+  /** Enqueues every request, each under a deduplication id of its own (only the service client's own retries share it), or throws; after a throw any of them may have been enqueued. */
+  send(requests: readonly Request[]): Promise<void>;
+}
+
+/** Inboxes as the sweep sees them: those of sessions long gone are deleted. */
+export interface InboxKeeper {
+  /** Sessions that have an inbox. May be some seconds old. */
+  sessions(): AsyncIterable<string>;
+  /** Nothing where there is none. */
+  remove(session: string): Promise<void>;
 }
 
 /** What is counted: never with a key or a worker as dimension. */
@@ -105,7 +137,10 @@ export type Count =
   | 'stop-of-nothing'
   | 'notify-dropped'
   | 'report-unmatched'
-  | 'report-ignored'
+  | 'page-discarded'
+  | 'round-behind'
+  | 'worker-lost'
+  | 'worker-revoked'
   | 'command-dropped'
   | 'confirmed-ignored'
   | 'owner-lost'

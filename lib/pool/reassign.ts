@@ -1,17 +1,19 @@
-import type { PoolPorts } from './ports.ts';
+import type { Page, PoolPorts } from './ports.ts';
 
 /**
- * Sees to the jobs of a worker that is gone: enqueues `assign` for every key that the index still gives to it, page by page. The request
- * function then reads the owner's row and finds it lost, so nothing is decided here, and a key that has moved on, or that the
- * index shows too late, comes to no harm.
+ * Sees to the jobs of a worker that is gone: enqueues `assign` for every key that the index still gives to it. The request function
+ * then reads the owner's row and finds it lost, so nothing is decided here, and a key that has moved on, or that the index shows
+ * too late, comes to no harm.
  *
- * Dying in the middle loses nothing: the `left` report comes again, and the sweep looks for such rows as long as they are named.
+ * One page, so that a worker of a hundred thousand jobs fits into short calls. Dying after any of them loses nothing: the caller
+ * comes again, and the sweep looks at such a row as long as any job names it.
  */
-export async function reassign({ jobs, requests }: Pick<PoolPorts, 'jobs' | 'requests'>, workerId: string): Promise<void> {
-  let cursor: string | undefined;
-  do {
-    const page = await jobs.ownedBy(workerId, cursor);
-    for (const key of page.items) await requests.send({ op: 'assign', key });
-    cursor = page.cursor;
-  } while (cursor !== undefined);
+export async function reassignPage(
+  { jobs, requests }: Pick<PoolPorts, 'jobs' | 'requests'>,
+  workerId: string,
+  cursor?: string,
+): Promise<Page<string>> {
+  const page = await jobs.ownedBy(workerId, cursor);
+  await requests.send(page.items.map((key) => ({ op: 'assign', key })));
+  return page;
 }

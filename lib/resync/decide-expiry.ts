@@ -22,8 +22,6 @@ export interface Silence {
   readonly rounds: number;
   /** The beat that did not change, and for how long that was measured. */
   readonly unchanged?: { readonly beat: number; readonly ms: number };
-  /** The current round was given more time once already. */
-  readonly extended?: true;
 }
 
 export type Expiry =
@@ -55,7 +53,7 @@ export function decideExpiry(round: Round, row: WorkerRow | undefined, silence: 
       ? { outcome: 'lost' }
       : { outcome: 'again', silence: { rounds: silence.rounds, unchanged: { beat: row.beat, ms } } };
   }
-  if (row.answered === round.token) return { outcome: 'behind', silence: { ...silence, extended: true } };
+  if (row.answered === round.token) return { outcome: 'behind', silence };
   const rounds = silence.rounds + 1;
   return rounds >= context.maxSilentRounds ? { outcome: 'revoke' } : { outcome: 'again', silence: { rounds } };
 }

@@ -43,14 +43,18 @@ export class MemoryDispatches implements DispatchStore {
   async change(next: Dispatch, expected: Dispatch['status'] | 'absent', maxFence?: Fence): Promise<Commit<Dispatch>> {
     const stored = this.#live(next.dispatchId);
     const current = stored?.dispatch;
-    const asExpected =
-      (current?.status ?? 'absent') === expected &&
-      (!current || (isSameRequest(current, next.key, next.fingerprint) && current.fence <= (maxFence ?? Number.POSITIVE_INFINITY)));
-    if (!asExpected) return current ? { outcome: 'lost', current } : { outcome: 'lost' };
+    if (!this.canChange(next, expected, maxFence)) return current ? { outcome: 'lost', current } : { outcome: 'lost' };
     const dispatch = frozen({ ...next, ...known(current), fence: Math.max(next.fence, current?.fence ?? 0) } as Dispatch);
     const over = dispatch.status === 'ended' || dispatch.status === 'never-started';
     this.#write({ dispatch, ...(stored?.payload && !over ? { payload: stored.payload } : {}) });
     return { outcome: 'won' };
+  }
+
+  /** Whether the condition of a change holds. */
+  canChange(next: Dispatch, expected: Dispatch['status'] | 'absent', maxFence = Number.POSITIVE_INFINITY): boolean {
+    const current = this.peek(next.dispatchId);
+    if ((current?.status ?? 'absent') !== expected) return false;
+    return !current || (isSameRequest(current, next.key, next.fingerprint) && current.fence <= maxFence);
   }
 
   async raiseFence(dispatchId: string, fence: Fence): Promise<void> {

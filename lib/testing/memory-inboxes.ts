@@ -1,4 +1,4 @@
-import type { Clock, CommandSender, Timer } from '../pool/ports.ts';
+import type { Clock, CommandSender, InboxKeeper, Timer } from '../pool/ports.ts';
 import { type Command, encodeCommand } from '../wire/index.ts';
 import type { Inboxes, Received } from '../worker/ports.ts';
 import { type Disturbance, MemoryQueue } from './memory-queue.ts';
@@ -14,7 +14,7 @@ const VISIBILITY_MS = 5_000;
 const RETENTION_MS = 60 * 60 * 1_000;
 
 /** One FIFO queue per worker session: what the control plane puts there and what the worker takes. */
-export class MemoryInboxes implements CommandSender, Inboxes {
+export class MemoryInboxes implements CommandSender, Inboxes, InboxKeeper {
   readonly #options: MemoryInboxesOptions;
   readonly #bySession = new Map<string, MemoryQueue>();
   #sent = 0;
@@ -58,8 +58,12 @@ export class MemoryInboxes implements CommandSender, Inboxes {
     for (const receipt of receipts) this.#bySession.get(session)?.delete(receipt);
   }
 
+  async *sessions(): AsyncIterable<string> {
+    yield* [...this.#bySession.keys()];
+  }
+
   /** As an operator, a sweep or a fault does. */
-  remove(session: string): void {
+  async remove(session: string): Promise<void> {
     this.#bySession.delete(session);
   }
 

@@ -1,12 +1,16 @@
 import { type EpochMs, isOwned, type Job } from '../pool/job.ts';
 import type { Clock, Commit, JobStore, Page, Versioned } from '../pool/ports.ts';
+import type { Dispatch } from '../pool/dispatch.ts';
 import { frozen, type IndexLag, noLag } from './frozen.ts';
+import type { MemoryDispatches } from './memory-dispatches.ts';
 
 /** A record came to be, changed, or went (`after` undefined). */
 export type JobObserver = (key: string, before: Job | undefined, after: Job | undefined) => void;
 
 export interface MemoryJobsOptions {
   readonly clock: Clock;
+  /** What a transaction writes beside a job. */
+  readonly dispatches: MemoryDispatches;
   /** How long an ended job is remembered, ms. */
   readonly retentionMs: number;
   readonly lag?: IndexLag;
@@ -36,6 +40,23 @@ export class MemoryJobs implements JobStore {
     if (rev !== expected) return current ? { outcome: 'lost', current } : { outcome: 'lost' };
     this.#write(next.key, frozen(next));
     return { outcome: 'won' };
+  }
+
+  async getMany(keys: readonly string[]): Promise<readonly Job[]> {
+    return keys.flatMap((key) => this.#live(key)?.record ?? []);
+  }
+
+  async commitSettled(
+    next: Job,
+    expected: string | undefined,
+    dispatch: { readonly next: Dispatch; readonly expected: Dispatch['status'] | 'absent' },
+  ): Promise<Commit<Versioned<Job>>> {
+    const { dispatches } = this.#options;
+    const current = this.#live(next.key);
+    if (!dispatches.canChange(dispatch.next, dispatch.expected)) return current ? { outcome: 'lost', current } : { outcome: 'lost' };
+    const committing = this.commit(next, expected);
+    if (this.peek(next.key) !== current?.record) void dispatches.change(dispatch.next, dispatch.expected);
+    return committing;
   }
 
   async due(now: EpochMs, limit: number): Promise<readonly string[]> {

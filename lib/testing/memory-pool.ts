@@ -1,10 +1,13 @@
 import { createPool, type Pool } from '../client/pool.ts';
 import type { ClientPorts } from '../client/ports.ts';
-import { consumeReport, consumeRequest } from '../pool/consume.ts';
+import { consumeRequest } from '../pool/consume-request.ts';
+import { consumeReport } from '../resync/consume-report.ts';
+import type { ResyncPorts } from '../resync/ports.ts';
+import type { ResyncSettings } from '../resync/run-round.ts';
+import { passIntervalMs, Sweep } from '../resync/sweep.ts';
 import type { PoolError } from '../pool/errors.ts';
-import type { PoolPorts, Telemetry } from '../pool/ports.ts';
+import type { Telemetry } from '../pool/ports.ts';
 import { DEFAULT_SETTINGS, type PoolSettings } from '../pool/settings.ts';
-import { sweep } from '../pool/sweep.ts';
 import type { Report, Request } from '../wire/index.ts';
 import type { WorkerEvent } from '../worker/events.ts';
 import type { Handler } from '../worker/handler.ts';
@@ -13,11 +16,11 @@ import { createWorker, type Runtime } from '../worker/runtime.ts';
 import { Calls, type Network } from './calls.ts';
 import { EventSource, type InvocationFate, promptly } from './functions.ts';
 import { SequentialIds } from './memory-ids.ts';
+import { type ExecutionFate, MemoryMachine } from './memory-machine.ts';
 import type { MemoryQueue } from './memory-queue.ts';
 import { MemoryServices, type MemoryServicesOptions, silent } from './memory-services.ts';
 import { Process } from './process.ts';
 import type { Scheduler } from './scheduler.ts';
-import { TakeOver, type TakeOverPorts } from './take-over.ts';
 
 export interface MemoryPoolOptions extends Omit<MemoryServicesOptions, 'clock' | 'timer'> {
   readonly scheduler: Scheduler;
@@ -25,6 +28,9 @@ export interface MemoryPoolOptions extends Omit<MemoryServicesOptions, 'clock' |
   readonly leaseMs: number;
   readonly settings?: PoolSettings;
   readonly invocations?: InvocationFate;
+  readonly executions?: ExecutionFate;
+  /** The sweep goes on while there is nothing to watch, so that what comes is watched from the start. */
+  readonly alwaysSweeps?: boolean;
   /** What a process tells of its decisions. */
   readonly telemetry?: (process: Process) => Telemetry;
 }
@@ -44,11 +50,13 @@ export interface MemoryWorker {
   readonly runtime: Runtime;
 }
 
+/** A run of the sweep, and how long before the next one it starts no further pass. */
 const SWEEP_MS = 60_000;
+const SWEEP_MARGIN_MS = 6_000;
 
 /**
  * A whole pool in memory: the services, the real functions on their queues, the real worker runtime and the real client, each in a
- * process of its own, on one scheduler. The one stand-in is the take-over of lost workers (take-over.ts).
+ * process of its own, on one scheduler. The one stand-in is the state machine (memory-machine.ts), whose steps are the real ones.
  *
  * All that crosses a process's border goes through `network`, which decides what becomes of it.
  */
@@ -59,7 +67,7 @@ export class MemoryPool {
   readonly #options: MemoryPoolOptions;
   readonly #calls: Calls;
   readonly #ids: SequentialIds;
-  readonly #takeOver = new TakeOver();
+  readonly #machine: MemoryMachine;
   readonly #sources: readonly EventSource[];
   readonly #settings: PoolSettings;
   #isOver = false;
@@ -79,15 +87,15 @@ export class MemoryPool {
       this.#source('request', this.services.requests, consumeRequest),
       this.#source('report', this.services.reports, consumeReport),
     ];
-    this.#everyNowAndThen('sweep', SWEEP_MS, (process) => sweep(this.#poolPorts(process)));
-    this.#everyNowAndThen('take-over', Math.min(Math.max(leaseMs / 6, 1_000), 5_000), (process) =>
-      this.#takeOver.pass(this.#takeOverPorts(process)),
-    );
+    const resync: ResyncSettings = { leaseMs, roundTimeoutMs: leaseMs, maxSilentRounds: 3 };
+    this.#machine = new MemoryMachine({ scheduler, settings: resync, ports: (process) => this.#poolPorts(process), fate: options.executions });
+    this.services.machine = this.#machine;
+    this.#everyNowAndThen('sweep', SWEEP_MS, (process) => this.#sweep(process, resync));
   }
 
   /** Whether any function is at work. */
   get isAtWork(): boolean {
-    return this.#passesInFlight > 0 || this.#sources.some(({ inFlight }) => inFlight > 0);
+    return this.#passesInFlight > 0 || this.#machine.running > 0 || this.#sources.some(({ inFlight }) => inFlight > 0);
   }
 
   startWorker(place: WorkerPlace): MemoryWorker {
@@ -120,7 +128,7 @@ export class MemoryPool {
     this.#isOver = true;
   }
 
-  #source(name: 'request' | 'report', queue: MemoryQueue, consume: typeof consumeRequest): EventSource {
+  #source(name: 'request' | 'report', queue: MemoryQueue, consume: typeof consumeReport): EventSource {
     const { scheduler, invocations = promptly } = this.#options;
     return new EventSource({
       name,
@@ -151,31 +159,34 @@ export class MemoryPool {
       this.scheduler.after(everyMs, over);
       pass(process).then(over, over);
     };
-    this.scheduler.after(everyMs, again);
+    this.scheduler.after(0, again);
   }
 
-  #poolPorts(process: Process): PoolPorts {
+  /** One run: passes until it is time for the next run, or until there is nothing to watch. */
+  async #sweep(process: Process, settings: ResyncSettings): Promise<void> {
+    const ports = this.#poolPorts(process);
+    const sweep = new Sweep(ports, settings);
+    const until = process.monotonic() + SWEEP_MS - SWEEP_MARGIN_MS;
+    while ((!(await sweep.pass()).isIdle || this.#options.alwaysSweeps) && process.monotonic() < until) {
+      await new Promise<void>((resolve) => process.after(passIntervalMs(settings.leaseMs), resolve));
+    }
+  }
+
+  #poolPorts(process: Process): ResyncPorts {
     const ports = this.services.poolPorts(this.#options.telemetry?.(process) ?? silent, process);
-    const { jobs, dispatches, workers, commands, requests } = ports;
-    const { get, stamp } = this.#calls.port(workers, 'workers', process);
+    const { jobs, dispatches, workers, commands, requests, rounds, machine } = ports;
+    const { get, change, remove } = this.#calls.port(workers, 'workers', process);
     return {
       ...ports,
       jobs: this.#calls.port(jobs, 'jobs', process),
       dispatches: this.#calls.port(dispatches, 'dispatches', process),
       // These two are read through a cache of some seconds, so that nearly never a call is made for them; the lag stands for it.
-      workers: { get, stamp, list: () => workers.list(), poolState: () => workers.poolState() },
+      workers: { get, change, remove, list: () => workers.list(), poolState: () => workers.poolState() },
       commands: this.#calls.port(commands, 'commands', process),
       requests: this.#calls.port(requests, 'requests', process),
+      rounds: this.#calls.port(rounds, 'rounds', process),
+      machine: this.#calls.port(machine, 'machine', process),
     };
-  }
-
-  #takeOverPorts(process: Process): TakeOverPorts {
-    const { jobs, requests } = this.#poolPorts(process);
-    const { workers } = this.services;
-    const rows = { rows: async () => workers.all(), lose: workers.lose.bind(workers) };
-    // Its timer goes on from pass to pass, as the state machine's does.
-    const clock = { monotonic: () => this.scheduler.now() };
-    return { workers: this.#calls.port(rows, 'workers', process), jobs, requests, clock };
   }
 
   #workerPorts(process: Process): WorkerPorts {

@@ -2,16 +2,18 @@ import type { ClientPorts, RecordReader, RequestBatchSender } from '../client/po
 import type { Source } from '../pool/batch.ts';
 import type { Dispatch } from '../pool/dispatch.ts';
 import type { Job } from '../pool/job.ts';
-import type { Clock, Ids, PoolPorts, RequestSender, Telemetry, Timer } from '../pool/ports.ts';
+import type { Clock, Ids, RequestSender, Telemetry, Timer } from '../pool/ports.ts';
 import { DEFAULT_SETTINGS } from '../pool/settings.ts';
 import { encodeReport, encodeRequest, type Report, type Request } from '../wire/index.ts';
 import type { ReportSender, WorkerClock, WorkerPorts } from '../worker/ports.ts';
+import type { ResyncPorts, RoundMachine } from '../resync/ports.ts';
 import type { IndexLag } from './frozen.ts';
 import { type DispatchObserver, MemoryDispatches } from './memory-dispatches.ts';
 import { SequentialIds } from './memory-ids.ts';
 import { MemoryInboxes } from './memory-inboxes.ts';
 import { type JobObserver, MemoryJobs } from './memory-jobs.ts';
 import { type Disturbance, MemoryQueue, type ReceivedMessage } from './memory-queue.ts';
+import { MemoryRounds } from './memory-rounds.ts';
 import { MemoryWorkers, type WorkerObserver } from './memory-workers.ts';
 
 export interface MemoryServicesOptions {
@@ -39,6 +41,9 @@ export class MemoryServices {
   readonly dispatches: MemoryDispatches;
   readonly workers: MemoryWorkers;
   readonly inboxes: MemoryInboxes;
+  readonly rounds = new MemoryRounds();
+  /** Times the rounds; where nobody put one here, none is ever timed. */
+  machine: RoundMachine = { start: async () => {}, wake: async () => {} };
   readonly requests: MemoryQueue;
   readonly reports: MemoryQueue;
   readonly deadRequests: MemoryQueue;
@@ -50,8 +55,8 @@ export class MemoryServices {
     const { clock, timer, retentionMs = DEFAULT_SETTINGS.retentionMs, lag, disturbance = {}, observe = {} } = options;
     this.#options = options;
     this.#ids = new SequentialIds(clock);
-    this.jobs = new MemoryJobs({ clock, retentionMs, lag, observe: observe.job });
     this.dispatches = new MemoryDispatches({ clock, observe: observe.dispatch });
+    this.jobs = new MemoryJobs({ clock, retentionMs, lag, dispatches: this.dispatches, observe: observe.job });
     this.workers = new MemoryWorkers({ lag, observe: observe.worker });
     this.inboxes = new MemoryInboxes({ clock, timer, disturbance: disturbance.inboxes });
     const queue = (name: string, type: 'fifo' | 'standard', disturbs?: Disturbance) => {
@@ -79,10 +84,14 @@ export class MemoryServices {
   }
 
   /** What the functions work with. */
-  poolPorts(telemetry: Telemetry = silent, clock: Clock = this.#options.clock): PoolPorts {
-    const { jobs, dispatches, workers, inboxes: commands } = this;
-    const requests: RequestSender = { send: async (request) => this.#request(request) };
-    return { jobs, dispatches, workers, commands, requests, clock, telemetry };
+  poolPorts(telemetry: Telemetry = silent, clock: Clock = this.#options.clock): ResyncPorts {
+    const { jobs, dispatches, workers, inboxes, rounds, machine } = this;
+    const requests: RequestSender = {
+      send: async (all) => {
+        for (const request of all) this.#request(request);
+      },
+    };
+    return { jobs, dispatches, workers, commands: inboxes, inboxes, requests, rounds, machine, ids: this.#ids, clock, telemetry };
   }
 
   /** What one worker process works with. */

@@ -1,4 +1,4 @@
-import type { WorkerStore } from '../pool/ports.ts';
+import type { RowChange, RowCondition, WorkerStore } from '../pool/ports.ts';
 import type { PoolState, WorkerRow } from '../pool/worker.ts';
 import type { Heartbeat, Registry } from '../worker/ports.ts';
 import { frozen, type IndexLag, noLag } from './frozen.ts';
@@ -31,8 +31,13 @@ export class MemoryWorkers implements WorkerStore, Registry {
     return [...this.#listed.values()];
   }
 
-  async stamp(workerId: string, session: string, generation: number): Promise<boolean> {
-    return this.#change(workerId, session, () => true, { generation }) !== undefined;
+  async change(workerId: string, where: RowCondition, set: RowChange): Promise<WorkerRow | undefined> {
+    return this.#change(workerId, where.session, (row) => holds(row, where), set);
+  }
+
+  async remove(workerId: string, where: RowCondition): Promise<void> {
+    const row = this.#rows.get(workerId);
+    if (row?.session === where.session && holds(row, where)) this.delete(workerId);
   }
 
   async poolState(): Promise<PoolState> {
@@ -57,11 +62,6 @@ export class MemoryWorkers implements WorkerStore, Registry {
 
   async leave(workerId: string, session: string): Promise<boolean> {
     return this.#change(workerId, session, ({ state }) => state === 'draining' || state === 'left', { state: 'left' }) !== undefined;
-  }
-
-  /** Declares the session lost where its beat still is what somebody saw a full lease ago. */
-  async lose(workerId: string, session: string, beat: number): Promise<boolean> {
-    return this.#change(workerId, session, (row) => isHeard(row) && row.beat === beat, { state: 'lost' }) !== undefined;
   }
 
   setPool(pool: PoolState): void {
@@ -102,6 +102,10 @@ export class MemoryWorkers implements WorkerStore, Registry {
     this.#options.observe?.(row.workerId, before, row);
     return row;
   }
+}
+
+function holds(row: WorkerRow, { states, beat }: RowCondition): boolean {
+  return states.includes(row.state) && (beat === undefined || row.beat === beat);
 }
 
 function isHeard({ state }: WorkerRow): boolean {

@@ -146,6 +146,7 @@ class MemoryTestPool implements TestPool {
     });
     const { tell } = this.#story;
     this.#pool = new MemoryPool({
+      alwaysSweeps: true,
       scheduler: this.#scheduler,
       leaseMs,
       network: {

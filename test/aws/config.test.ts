@@ -10,6 +10,7 @@ const config: PoolConfig = {
   region: 'eu-central-1',
   requestQueueUrl: 'https://sqs.eu-central-1.amazonaws.com/123456789012/requests.fifo',
   reportQueueUrl: 'https://sqs.eu-central-1.amazonaws.com/123456789012/reports',
+  resyncMachineArn: 'arn:aws:states:us-east-1:000000000000:stateMachine:holdfast-test-resync',
   jobsTable: 'jobs',
   workersTable: 'workers',
   leaseMs: 30_000,

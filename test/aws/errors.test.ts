@@ -6,6 +6,7 @@ import {
   ProvisionedThroughputExceededException,
   RequestLimitExceeded,
   ResourceNotFoundException,
+  TransactionCanceledException,
   TransactionConflictException,
 } from '@aws-sdk/client-dynamodb';
 import {
@@ -21,7 +22,7 @@ import {
 } from '@aws-sdk/client-sqs';
 import { AccessDeniedException, ParameterNotFound } from '@aws-sdk/client-ssm';
 import { describe, expect, it } from 'vitest';
-import { conditionFailure, isMissingQueue, translate, translated, translateEntry } from '../../lib/aws/errors.ts';
+import { cancellation, conditionFailure, isMissingQueue, translate, translated, translateEntry } from '../../lib/aws/errors.ts';
 import { PoolError } from '../../lib/pool/errors.ts';
 import { refuse, WireError } from '../../lib/wire/refusal.ts';
 
@@ -33,6 +34,9 @@ function dynamoError(name: string, $fault: 'client' | 'server' = 'client', httpS
 }
 function sqsError(name: string): Error {
   return new SQSServiceException({ name, $fault: 'client', message: 'as the service says', $metadata: { httpStatusCode: 400 } });
+}
+function cancelled(...codes: readonly string[]): Error {
+  return new TransactionCanceledException({ ...options, CancellationReasons: codes.map((Code) => ({ Code })) });
 }
 function systemError(code: string): Error {
   return Object.assign(new Error('as the system says'), { code });
@@ -48,6 +52,9 @@ describe('an error of the SDK', () => {
     ['throttled', new OverLimit(options)],
     ['throttled', new KmsThrottled(options)],
     ['unavailable', new TransactionConflictException(options)],
+    ['unavailable', cancelled('None', 'TransactionConflict')],
+    ['throttled', cancelled('ThrottlingError', 'None')],
+    ['throttled', cancelled('None', 'ProvisionedThroughputExceeded')],
     ['unavailable', new InternalServerError(options)],
     ['unavailable', dynamoError('ServiceUnavailable', 'server', 503)],
     ['unavailable', dynamoError('Unheard', 'server', 500)],
@@ -74,6 +81,7 @@ describe('an error of the SDK', () => {
     ['not-permitted', sqsError('SignatureDoesNotMatch')],
     ['not-permitted', new KmsAccessDenied(options)],
     ['not-permitted', Object.assign(new Error('no credentials'), { name: 'CredentialsProviderError' })],
+    ['invalid-request', cancelled('None', 'ValidationError')],
     ['invalid-request', dynamoError('ValidationException')],
     ['invalid-request', new ItemCollectionSizeLimitExceededException(options)],
     ['invalid-request', new InvalidMessageContents(options)],
@@ -133,6 +141,14 @@ describe('an expected end', () => {
     expect(conditionFailure(new ConditionalCheckFailedException({ ...options, Item }))).toEqual({ item: Item });
     expect(conditionFailure(new ConditionalCheckFailedException(options))).toEqual({});
     expect(conditionFailure(new TransactionConflictException(options))).toBeUndefined();
+  });
+
+  it('of a transaction is told from other errors, with the items that stand where conditions failed', () => {
+    const Item = { rev: { S: 'r1' } };
+    const CancellationReasons = [{ Code: 'None' }, { Code: 'ConditionalCheckFailed', Item }, { Code: 'TransactionConflict' }];
+    expect(cancellation(new TransactionCanceledException({ ...options, CancellationReasons }))).toEqual([undefined, Item, undefined]);
+    expect(cancellation(cancelled('None', 'TransactionConflict'))).toBeUndefined();
+    expect(cancellation(new TransactionConflictException(options))).toBeUndefined();
   });
 
   it('of a queue that is gone is told from a table that is', () => {

@@ -31,7 +31,7 @@ describe.concurrent('an outage', () => {
     ['the connection breaks', 'reset', 'unavailable'],
     ['the service keeps silent', 'silence', 'unavailable'],
     ['the service throttles', error(400, 'ProvisionedThroughputExceededException'), 'throttled'],
-  ] as const)('is retried, then told as such: %s', async (_, reaction, code) => {
+  ] as const)('is retried, then told as such: %s', { timeout: 30_000 }, async (_, reaction, code) => {
     const always = inTurn(reaction);
     const clients = await endpoint(always.react, nodeRequestHandler({ requestTimeout: 200 }));
     await expect(jobsOf(clients).get('a:17')).rejects.toMatchObject({ name: 'PoolError', code, retryable: true });

@@ -102,13 +102,14 @@ export function dispatchStoreConformance(name: string, setup: () => DispatchStor
   test(`${name}: changes nothing where the status is another, and says which`, async () => {
     const given = await setup();
     const { dispatches } = given;
+    const expiresAt = later(given);
     const admitted = anAdmitted();
     await dispatches.admit(admitted, new Uint8Array());
-    const over = ended(started(admitted), later(given));
+    const over = ended(started(admitted), expiresAt);
     const lost = { outcome: 'lost', current: admitted };
     expect(await dispatches.change(over, 'started')).toEqual(lost);
     expect(await dispatches.change(over, 'absent')).toEqual(lost);
-    expect(await dispatches.change(cancelled(admitted, later(given)), 'never-started')).toEqual(lost);
+    expect(await dispatches.change(cancelled(admitted, expiresAt), 'never-started')).toEqual(lost);
     expect(await dispatches.get(admitted.dispatchId)).toEqual(admitted);
   });
 
@@ -126,16 +127,17 @@ export function dispatchStoreConformance(name: string, setup: () => DispatchStor
   test(`${name}: an unknown fingerprint matches any, and what was known of it stays`, async () => {
     const given = await setup();
     const { dispatches } = given;
+    const expiresAt = later(given);
     const admitted = anAdmitted();
     await dispatches.admit(admitted, new Uint8Array());
-    const { fingerprint: _, ...unknown } = cancelled(admitted, later(given));
+    const { fingerprint: _, ...unknown } = cancelled(admitted, expiresAt);
     expect(await dispatches.change(unknown, 'admitted')).toEqual({ outcome: 'won' });
-    expect(await dispatches.get(admitted.dispatchId)).toStrictEqual(cancelled(admitted, later(given)));
+    expect(await dispatches.get(admitted.dispatchId)).toStrictEqual(cancelled(admitted, expiresAt));
 
     const { fingerprint: __, ...foreign } = started(anAdmitted());
     expect(await dispatches.change(foreign, 'absent')).toEqual({ outcome: 'won' });
     expect(await dispatches.get(foreign.dispatchId)).toStrictEqual(foreign);
-    const known = { ...ended(foreign, later(given)), fingerprint: fingerprintOf(foreign.key, new Uint8Array()) };
+    const known = { ...ended(foreign, expiresAt), fingerprint: fingerprintOf(foreign.key, new Uint8Array()) };
     expect(await dispatches.change(known, 'started')).toEqual({ outcome: 'won' });
     expect(await dispatches.get(foreign.dispatchId)).toStrictEqual(known);
   });
@@ -143,26 +145,28 @@ export function dispatchStoreConformance(name: string, setup: () => DispatchStor
   test(`${name}: what the record has already stays: since when it ran, when it was asked for, a higher fence`, async () => {
     const given = await setup();
     const { dispatches } = given;
+    const expiresAt = later(given);
     const admitted = anAdmitted(undefined, { fence: 20 });
     const { dispatchId } = admitted;
     await dispatches.admit(admitted, new Uint8Array());
     const presumed = (dispatch: Dispatch): Dispatch => ({ ...dispatch, requestedAt: at + 5, fence: 7 });
     expect(await dispatches.change(presumed(started(admitted)), 'admitted')).toEqual({ outcome: 'won' });
     expect(await dispatches.get(dispatchId)).toStrictEqual(started(admitted));
-    const over = ended(started(admitted, at + 9), later(given));
+    const over = ended(started(admitted, at + 9), expiresAt);
     expect(await dispatches.change({ ...over, fence: 30 }, 'started')).toEqual({ outcome: 'won' });
-    expect(await dispatches.get(dispatchId)).toStrictEqual({ ...ended(started(admitted), later(given)), fence: 30 });
+    expect(await dispatches.get(dispatchId)).toStrictEqual({ ...ended(started(admitted), expiresAt), fence: 30 });
   });
 
   test(`${name}: does not end what a start of a higher fence may be on its way to`, async () => {
     const given = await setup();
     const { dispatches } = given;
+    const expiresAt = later(given);
     const admitted = anAdmitted(undefined, { fence: 20 });
     await dispatches.admit(admitted, new Uint8Array());
-    const stale = { ...cancelled(admitted, later(given)), fence: 19 };
+    const stale = { ...cancelled(admitted, expiresAt), fence: 19 };
     expect(await dispatches.change(stale, 'admitted', 19)).toEqual({ outcome: 'lost', current: admitted });
     expect(await dispatches.change(stale, 'admitted', 20)).toEqual({ outcome: 'won' });
-    expect(await dispatches.get(admitted.dispatchId)).toEqual(cancelled(admitted, later(given)));
+    expect(await dispatches.get(admitted.dispatchId)).toEqual(cancelled(admitted, expiresAt));
   });
 
   test(`${name}: raises a fence and never lowers it`, async () => {

@@ -4,4 +4,4 @@ import { inboxesConformance } from './inboxes.ts';
 
 const inboxes = new MemoryInboxes({ clock, timer });
 
-inboxesConformance('memory', () => ({ inboxes, commands: inboxes, remove: async (session) => inboxes.remove(session) }));
+inboxesConformance('memory', () => ({ inboxes, commands: inboxes, keeper: inboxes }));

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { CommandSender } from '../../lib/pool/ports.ts';
+import type { CommandSender, InboxKeeper } from '../../lib/pool/ports.ts';
 import { type Command, parseCommand } from '../../lib/wire/index.ts';
 import type { Inboxes } from '../../lib/worker/ports.ts';
 import { aKey, aName, at } from './samples.ts';
@@ -8,7 +8,8 @@ export interface InboxesSetup {
   readonly inboxes: Inboxes;
   /** The control plane's side. */
   readonly commands: CommandSender;
-  readonly remove: (session: string) => Promise<void>;
+  /** The sweep's side. */
+  readonly keeper: InboxKeeper;
 }
 
 /** What worker runtime and use cases rely on, of any inboxes. `setup` may give every test the same ones. */
@@ -114,17 +115,32 @@ export function inboxesConformance(name: string, setup: () => InboxesSetup | Pro
   });
 
   test(`${name}: says where there is no inbox, before and after`, async () => {
-    const { inboxes, commands, remove } = await setup();
+    const { inboxes, commands, keeper } = await setup();
     const session = aName('s');
     expect(await commands.send(aStop(session))).toBe('no-inbox');
     expect(await inboxes.receive(session, 0)).toBe('no-inbox');
     await inboxes.create(session);
     expect(await commands.send(aStop(session))).toBe('sent');
-    await remove(session);
+    await keeper.remove(session);
     expect(await commands.send(aStop(session))).toBe('no-inbox');
     expect(await inboxes.receive(session, 0)).toBe('no-inbox');
     await inboxes.delete(session, ['a receipt of before']);
-    await remove(session);
+    await keeper.remove(session);
+  });
+
+  test(`${name}: finds the session of every inbox, and of none that was removed`, async () => {
+    const { inboxes, keeper } = await setup();
+    const sessions = Array.from({ length: 4 }, () => aName('s'));
+    await Promise.all(sessions.map((session) => inboxes.create(session)));
+    const found = async () => {
+      const mine: string[] = [];
+      for await (const session of keeper.sessions()) if (sessions.includes(session)) mine.push(session);
+      return mine.sort();
+    };
+    await expect.poll(found, { timeout: 20_000 }).toEqual([...sessions].sort());
+    const [removed = '', ...rest] = sessions;
+    await keeper.remove(removed);
+    await expect.poll(found, { timeout: 20_000 }).toEqual([...rest].sort());
   });
 
   test(`${name}: creating an inbox again keeps what is in it`, async () => {

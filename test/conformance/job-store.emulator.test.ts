@@ -1,4 +1,5 @@
 import { afterAll } from 'vitest';
+import { dynamoDispatches } from '../../lib/aws/dynamo-dispatches.ts';
 import { dynamoJobs } from '../../lib/aws/dynamo-jobs.ts';
 import { systemClock as clock, systemIds as ids } from '../../lib/aws/system.ts';
 import { adapterPool } from '../support/adapter-pool.ts';
@@ -9,6 +10,8 @@ afterAll(() => pool.remove());
 
 const { dynamo } = await pool.clientsOf(['jobs']);
 const { jobsTable: table, retentionMs } = pool.config;
+const others = await pool.clientsOf(['dispatches']);
+const dispatches = dynamoDispatches({ dynamo: others.dynamo, table, clock, ids });
 const jobs = dynamoJobs({ dynamo, table, retentionMs, clock, ids });
 
-jobStoreConformance('DynamoDB', () => ({ jobs, clock, retentionMs }));
+jobStoreConformance('DynamoDB', () => ({ jobs, dispatches, clock, retentionMs }));

@@ -1,8 +1,10 @@
 import { systemClock as clock } from '../../lib/aws/system.ts';
+import { MemoryDispatches } from '../../lib/testing/memory-dispatches.ts';
 import { MemoryJobs } from '../../lib/testing/memory-jobs.ts';
 import { jobStoreConformance } from './job-store.ts';
 
 const retentionMs = 86_400_000;
-const jobs = new MemoryJobs({ clock, retentionMs });
+const dispatches = new MemoryDispatches({ clock });
+const jobs = new MemoryJobs({ clock, retentionMs, dispatches });
 
-jobStoreConformance('memory', () => ({ jobs, clock, retentionMs }));
+jobStoreConformance('memory', () => ({ jobs, dispatches, clock, retentionMs }));

@@ -1,10 +1,12 @@
 import { expect, test } from 'vitest';
 import type { Job } from '../../lib/pool/job.ts';
-import type { Clock, JobStore, Versioned } from '../../lib/pool/ports.ts';
-import { aName, anAssigned, anEnded, aPending, aRunning, everyJob } from './samples.ts';
+import type { Clock, DispatchStore, JobStore, Versioned } from '../../lib/pool/ports.ts';
+import { aName, anAdmitted, anAssigned, anEnded, aPending, aRunning, at, ended, everyJob, started } from './samples.ts';
 
 export interface JobStoreSetup {
   readonly jobs: JobStore;
+  /** The dispatch records that are settled together with a job. */
+  readonly dispatches: DispatchStore;
   readonly clock: Clock;
   /** With which the store was made, ms. */
   readonly retentionMs: number;
@@ -110,6 +112,81 @@ export function jobStoreConformance(name: string, setup: () => JobStoreSetup | P
       expect((await jobs.get(job.key))?.record).toEqual(job);
       expect(await jobs.commit(anAssigned({ key: job.key }), undefined)).toMatchObject({ outcome: 'lost', current: { record: job } });
     }
+  });
+
+  test(`${name}: reads many at once, as they are, and leaves out what is not there`, async () => {
+    const { jobs, clock, retentionMs } = await setup();
+    const written = Array.from({ length: 120 }, () => aRunning());
+    const expired = anEnded({ recordedAt: clock.now() - retentionMs - 10_000 });
+    await Promise.all([...written, expired].map((job) => jobs.commit(job, undefined)));
+    const keys = [...written.map(({ key }) => key), expired.key, aName('k')];
+    const found = await jobs.getMany(keys);
+    expect(found).toHaveLength(written.length);
+    expect(found).toEqual(expect.arrayContaining(written));
+    expect(await jobs.getMany([])).toEqual([]);
+  });
+
+  /** A running job and its dispatch, and what both become when it ends. */
+  async function ending({ jobs, dispatches, clock }: JobStoreSetup, payload = new Uint8Array()) {
+    const admitted = anAdmitted(payload);
+    const { key, dispatchId, fingerprint } = admitted;
+    await dispatches.admit(admitted, payload);
+    await dispatches.change(started(admitted), 'admitted');
+    const job = aRunning({ key, dispatchId, fingerprint });
+    await jobs.commit(job, undefined);
+    const { rev } = await present(jobs, key);
+    const next = ended(started(admitted), Math.ceil(clock.now() / 1_000) * 1_000 + 3_600_000);
+    const end = anEnded({ key, dispatchId, fingerprint, recordedAt: clock.now(), settled: { outcome: next.outcome, end: next.end } });
+    return { job, rev, end, dispatch: started(admitted), settlement: { next, expected: 'started' } as const };
+  }
+
+  test.for([0, 5_000])(`${name}: commits an end and its settlement together, with %i bytes of payload`, async (length) => {
+    const given = await setup();
+    const { jobs, dispatches } = given;
+    const { end, rev, settlement } = await ending(given, new Uint8Array(length));
+    expect(await jobs.commitSettled(end, rev, settlement)).toEqual({ outcome: 'won' });
+    expect((await present(jobs, end.key)).record).toStrictEqual(end);
+    expect(await dispatches.get(end.dispatchId)).toStrictEqual(settlement.next);
+    expect(await dispatches.payload(end.dispatchId)).toBeUndefined();
+  });
+
+  test(`${name}: commits neither an end nor its settlement where the job went on`, async () => {
+    const given = await setup();
+    const { jobs, dispatches } = given;
+    const { end, rev, dispatch, settlement } = await ending(given);
+    const moved = anAssigned({ key: end.key });
+    await jobs.commit(moved, rev);
+    expect(await jobs.commitSettled(end, rev, settlement)).toMatchObject({ outcome: 'lost', current: { record: moved } });
+    expect((await present(jobs, end.key)).record).toEqual(moved);
+    expect(await dispatches.get(end.dispatchId)).toEqual(dispatch);
+  });
+
+  test(`${name}: commits neither an end nor its settlement where the dispatch was settled otherwise (G7)`, async () => {
+    const given = await setup();
+    const { jobs, dispatches } = given;
+    const { job, end, rev, settlement } = await ending(given);
+    const other = { ...settlement.next, end: { status: 'failed', finishedAt: at, error: { code: 'c', message: 'm' } } } as const;
+    await dispatches.change(other, 'started');
+    expect(await jobs.commitSettled(end, rev, settlement)).toEqual({ outcome: 'lost', current: { record: job, rev } });
+    expect(await present(jobs, end.key)).toEqual({ record: job, rev });
+    expect(await dispatches.get(end.dispatchId)).toEqual(other);
+  });
+
+  test(`${name}: settles as a change does: a higher fence and what is known stay, a missing record is written whole`, async () => {
+    const given = await setup();
+    const { jobs, dispatches } = given;
+    const raised = await ending(given);
+    const fence = raised.dispatch.fence + 5;
+    await dispatches.raiseFence(raised.end.dispatchId, fence);
+    expect(await jobs.commitSettled(raised.end, raised.rev, raised.settlement)).toEqual({ outcome: 'won' });
+    expect(await dispatches.get(raised.end.dispatchId)).toStrictEqual({ ...raised.settlement.next, fence });
+
+    const { key } = aPending();
+    const missing = { ...raised.settlement.next, dispatchId: aName('d'), key };
+    const end = { ...raised.end, key, dispatchId: missing.dispatchId };
+    expect(await jobs.commitSettled(end, undefined, { next: missing, expected: 'absent' })).toEqual({ outcome: 'won' });
+    expect(await dispatches.get(missing.dispatchId)).toStrictEqual(missing);
+    expect((await present(jobs, key)).record).toStrictEqual(end);
   });
 
   test(`${name}: finds what waits and is due, oldest first, and nothing else`, async () => {

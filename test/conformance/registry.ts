@@ -6,7 +6,7 @@ import { aName, aRegistration } from './samples.ts';
 export interface RegistrySetup {
   readonly registry: Registry;
   /** The control plane's side of the same rows. */
-  readonly workers: Pick<WorkerStore, 'get' | 'stamp'>;
+  readonly workers: Pick<WorkerStore, 'get' | 'change'>;
 }
 
 /** What the worker runtime relies on, of any `Registry`. `setup` may give every test the same one. */
@@ -39,7 +39,7 @@ export function registryConformance(name: string, setup: () => RegistrySetup | P
   test(`${name}: a row of a new session has nothing of the one before`, async () => {
     const { registry, workers, registration, workerId, session, beat } = await registered();
     await registry.heartbeat({ ...beat, running: 3, answered: aName('round') });
-    await workers.stamp(workerId, session, 4);
+    await workers.change(workerId, { session, states: ['active', 'draining'] }, { generation: 4 });
     await registry.drain(workerId, session);
     const successor = { ...registration, session: aName('s'), capacity: 3, leaseMs: 5_000 };
     await registry.register(successor);
@@ -52,7 +52,7 @@ export function registryConformance(name: string, setup: () => RegistrySetup | P
     expect(first).toStrictEqual({ outcome: 'renewed', row: { ...registration, state: 'active', beat: 1, running: 2 } });
     const answered = aName('round');
     await registry.heartbeat({ ...beat, running: 1, answered });
-    await workers.stamp(workerId, session, 2);
+    await workers.change(workerId, { session, states: ['active', 'draining'] }, { generation: 2 });
     const last = await registry.heartbeat(beat);
     const row = { ...registration, state: 'active', beat: 3, running: 0, answered, generation: 2 };
     expect(last).toStrictEqual({ outcome: 'renewed', row });

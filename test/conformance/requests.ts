@@ -48,7 +48,7 @@ export function requestsConformance(name: string, setup: () => RequestsSetup | P
   test(`${name}: sends every kind of request as it is, in order`, async () => {
     const given = await setup();
     const key = aKey();
-    for (const request of kinds(key)) await given.requests.send(request);
+    for (const request of kinds(key)) await given.requests.send([request]);
     expect(await taken(given, key, 6)).toMatchObject(kinds(key).map(({ op }) => ({ op })));
   });
 
@@ -56,7 +56,7 @@ export function requestsConformance(name: string, setup: () => RequestsSetup | P
     const given = await setup();
     const start = aStart();
     const other = { ...start, payload: new Uint8Array([9]) };
-    for (const request of [start, start, other]) await given.requests.send(request);
+    for (const request of [start, start, other]) await given.requests.send([request]);
     expect(await given.batches.send([start, other])).toEqual([undefined, undefined]);
     expect(await taken(given, start.key, 5)).toEqual([start, start, other, start, other]);
   });

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { WorkerStore } from '../../lib/pool/ports.ts';
 import type { Registry } from '../../lib/worker/ports.ts';
-import { aName, aRegistration } from './samples.ts';
+import { aName, aRegistration, at } from './samples.ts';
 
 export interface WorkerStoreSetup {
   readonly workers: WorkerStore;
@@ -23,24 +23,54 @@ export function workerStoreConformance(name: string, setup: () => WorkerStoreSet
     }
   });
 
-  test(`${name}: stamps a generation on the session that was seen, and on no later one`, async () => {
+  test(`${name}: changes the session that was seen and no later one, and returns the row as it is then`, async () => {
     const { workers, registry } = await setup();
     const registration = aRegistration();
     const { workerId, session } = registration;
     await registry.register(registration);
-    expect(await workers.stamp(workerId, session, 3)).toBe(true);
-    expect(await workers.stamp(workerId, session, 3)).toBe(true);
-    expect(await workers.get(workerId)).toStrictEqual({ ...registration, state: 'active', beat: 0, running: 0, generation: 3 });
+    const changed = { ...registration, state: 'active', beat: 0, running: 0, generation: 3, round: 'r1' };
+    const here = { session, states: ['active', 'draining'] } as const;
+    expect(await workers.change(workerId, here, { generation: 3, round: 'r1' })).toStrictEqual(changed);
+    expect(await workers.get(workerId)).toStrictEqual(changed);
+    expect(await workers.change(workerId, here, { namedAt: at, round: 'r2' })).toStrictEqual({ ...changed, namedAt: at, round: 'r2' });
     await registry.register({ ...registration, session: aName('s') });
     const row = await workers.get(workerId);
-    expect(await workers.stamp(workerId, session, 4)).toBe(false);
+    expect(await workers.change(workerId, here, { state: 'lost' })).toBeUndefined();
     expect(await workers.get(workerId)).toStrictEqual(row);
   });
 
-  test(`${name}: stamps no row into being`, async () => {
+  test(`${name}: declares lost only the beat that was looked at, in a state that was meant`, async () => {
+    const { workers, registry } = await setup();
+    const registration = aRegistration();
+    const { workerId, session } = registration;
+    await registry.register(registration);
+    await registry.heartbeat({ workerId, session, running: 0 });
+    const lose = (beat: number) => workers.change(workerId, { session, states: ['active', 'draining'], beat }, { state: 'lost' });
+    expect(await lose(0)).toBeUndefined();
+    expect(await lose(1)).toMatchObject({ state: 'lost', beat: 1 });
+    expect(await lose(1)).toBeUndefined();
+    expect(await registry.heartbeat({ workerId, session, running: 0 })).toMatchObject({ outcome: 'refused', row: { state: 'lost' } });
+  });
+
+  test(`${name}: changes or removes no row into being`, async () => {
     const { workers } = await setup();
     const { workerId, session } = aRegistration();
-    expect(await workers.stamp(workerId, session, 1)).toBe(false);
+    const where = { session, states: ['active'] } as const;
+    expect(await workers.change(workerId, where, { generation: 1 })).toBeUndefined();
+    await workers.remove(workerId, where);
+    expect(await workers.get(workerId)).toBeUndefined();
+  });
+
+  test(`${name}: removes the row that was seen, and none that came after it`, async () => {
+    const { workers, registry } = await setup();
+    const registration = aRegistration();
+    const { workerId, session } = registration;
+    await registry.register(registration);
+    await workers.remove(workerId, { session: aName('s'), states: ['active'] });
+    await workers.remove(workerId, { session, states: ['lost', 'left'] });
+    await workers.remove(workerId, { session, states: ['active'], beat: 1 });
+    expect(await workers.get(workerId)).toBeDefined();
+    await workers.remove(workerId, { session, states: ['active'], beat: 0 });
     expect(await workers.get(workerId)).toBeUndefined();
   });
 

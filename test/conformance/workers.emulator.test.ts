@@ -11,7 +11,7 @@ afterAll(() => pool.remove());
 const { jobsTable, workersTable } = pool.config;
 const controlPlane = await pool.clientsOf(['workers']);
 const worker = await pool.clientsOf(['registry']);
-const workers = dynamoWorkers({ dynamo: controlPlane.dynamo, jobsTable, workersTable, clock });
+const workers = dynamoWorkers({ dynamo: controlPlane.dynamo, jobsTable, workersTable, clock, ids });
 const registry = dynamoRegistry({ dynamo: worker.dynamo, table: workersTable, ids });
 
 workerStoreConformance('DynamoDB', () => ({ workers, registry }));

@@ -132,7 +132,7 @@ describe('a service that says no', () => {
 
   it('to credentials that it does not know: not-permitted', async () => {
     const stranger = awsClients({ region, credentials: { accessKeyId: 'AKIAUNKNOWN', secretAccessKey: 'unknown' } });
-    const refused = sqsRequests({ sqs: stranger.sqs, queueUrl: requestQueueUrl, ids }).send(aStart({ key: 'a:17' }));
+    const refused = sqsRequests({ sqs: stranger.sqs, queueUrl: requestQueueUrl, ids }).send([aStart({ key: 'a:17' })]);
     await expect(refused).rejects.toMatchObject({ code: 'not-permitted', message: expect.stringMatching(/^start "a:17": /) });
     stranger.destroy();
   });
@@ -146,7 +146,7 @@ describe('a service that says no', () => {
 
   it('to a queue that is missing: not-found', async () => {
     const queueUrl = requestQueueUrl.replace('-requests', '-requests-of-before');
-    const refused = sqsRequests({ sqs: pool.root.sqs, queueUrl, ids }).send(aStart());
+    const refused = sqsRequests({ sqs: pool.root.sqs, queueUrl, ids }).send([aStart()]);
     await expect(refused).rejects.toMatchObject({ code: 'not-found', retryable: false });
   });
 
@@ -177,7 +177,7 @@ describe('what cannot be read', () => {
     ]) {
       await root.dynamo.send(new PutItemCommand({ TableName: workersTable, Item: toItem(item) }));
     }
-    const workers = dynamoWorkers({ dynamo, workersTable, jobsTable, clock });
+    const workers = dynamoWorkers({ dynamo, workersTable, jobsTable, clock, ids });
     const seen = (await workers.list()).map((row) => row.workerId);
     expect(seen).toContain(workerId);
     expect(seen).not.toContain(newer);

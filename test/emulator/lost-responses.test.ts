@@ -3,7 +3,18 @@ import { dynamoDispatches } from '../../lib/aws/dynamo-dispatches.ts';
 import { dynamoJobs } from '../../lib/aws/dynamo-jobs.ts';
 import { dynamoRegistry, dynamoWorkers } from '../../lib/aws/dynamo-workers.ts';
 import { systemClock as clock, systemIds as ids } from '../../lib/aws/system.ts';
-import { aName, anAdmitted, anAssigned, aPending, aRegistration, aRunning, cancelled, ended, started } from '../conformance/samples.ts';
+import {
+  aName,
+  anAdmitted,
+  anAssigned,
+  anEnded,
+  aPending,
+  aRegistration,
+  aRunning,
+  cancelled,
+  ended,
+  started,
+} from '../conformance/samples.ts';
 import { adapterPool } from '../support/adapter-pool.ts';
 import { ResponseLoser } from '../support/lost-responses.ts';
 
@@ -17,7 +28,7 @@ const wire = new ResponseLoser();
 const { dynamo } = await pool.clientsOf(['jobs', 'dispatches', 'workers', 'registry'], wire);
 const jobs = dynamoJobs({ dynamo, table: jobsTable, retentionMs, clock, ids });
 const dispatches = dynamoDispatches({ dynamo, table: jobsTable, clock, ids });
-const workers = dynamoWorkers({ dynamo, jobsTable, workersTable, clock });
+const workers = dynamoWorkers({ dynamo, jobsTable, workersTable, clock, ids });
 const registry = dynamoRegistry({ dynamo, table: workersTable, ids });
 
 /** What `call` gives when the response to its first (or nth) `action` is lost. */
@@ -78,6 +89,19 @@ describe('performed, with the response lost', () => {
     expect(await dispatches.get(admitted.dispatchId)).toEqual(started(admitted));
   });
 
+  it.each([0, 5_000])('an end that is committed with its settlement is won, with %i bytes', async (length) => {
+    const payload = new Uint8Array(length);
+    const admitted = anAdmitted(payload);
+    const { key, dispatchId, fingerprint } = admitted;
+    await dispatches.admit(admitted, payload);
+    const next = cancelled(admitted, later);
+    const end = anEnded({ key, dispatchId, fingerprint, recordedAt: clock.now(), settled: { outcome: next.outcome } });
+    const settling = () => jobs.commitSettled(end, undefined, { next, expected: 'admitted' });
+    expect(await losing('TransactWriteItems', settling)).toEqual(won);
+    expect((await jobs.get(key))?.record).toEqual(end);
+    expect(await dispatches.get(dispatchId)).toEqual(next);
+  });
+
   it('a raised fence is raised', async () => {
     const admitted = anAdmitted(undefined, { fence: 20 });
     await dispatches.admit(admitted, new Uint8Array());
@@ -94,14 +118,26 @@ describe('performed, with the response lost', () => {
     expect((await workers.get(workerId))?.beat).toBeGreaterThan(0);
   });
 
-  it('a worker drains and leaves, and its stamp stands', async () => {
+  it('a worker is declared lost', async () => {
     const registration = aRegistration();
     const { workerId, session } = registration;
     await registry.register(registration);
-    expect(await losing('UpdateItem', () => workers.stamp(workerId, session, 2))).toBe(true);
+    const where = { session, states: ['active', 'draining'], beat: 0 } as const;
+    expect(await losing('UpdateItem', () => workers.change(workerId, where, { state: 'lost' }))).toMatchObject({ state: 'lost' });
+  });
+
+  it('a worker drains and leaves, and what was written of it stands', async () => {
+    const registration = aRegistration();
+    const { workerId, session } = registration;
+    await registry.register(registration);
+    const where = { session, states: ['active'] } as const;
+    for (const change of [{ generation: 2 }, { round: 'r1' }]) {
+      const row = await losing('UpdateItem', () => workers.change(workerId, { ...where, beat: 0 }, change));
+      expect(row).toMatchObject({ ...change, state: 'active' });
+    }
     expect(await losing('UpdateItem', () => registry.drain(workerId, session))).toBe(true);
     expect(await losing('UpdateItem', () => registry.leave(workerId, session))).toBe(true);
-    expect(await workers.get(workerId)).toMatchObject({ state: 'left', generation: 2 });
+    expect(await workers.get(workerId)).toMatchObject({ state: 'left', generation: 2, round: 'r1' });
   });
 });
 

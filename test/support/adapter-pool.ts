@@ -77,8 +77,16 @@ export async function adapterPool(): Promise<AdapterPool> {
     queue('dead-reports', 'standard'),
   ]);
   const config: PoolConfig = {
-    ...{ v: 1, poolName, region, requestQueueUrl, reportQueueUrl, jobsTable: jobs, workersTable: workers },
-    ...{ leaseMs: 30_000, retentionMs: 86_400_000 },
+    v: 1,
+    poolName,
+    region,
+    requestQueueUrl,
+    reportQueueUrl,
+    resyncMachineArn: `arn:aws:states:${region}:${account}:stateMachine:${name}`,
+    jobsTable: jobs,
+    workersTable: workers,
+    leaseMs: 30_000,
+    retentionMs: 86_400_000,
   };
 
   const queueArn = (queueName: string) => `arn:aws:sqs:${region}:${account}:${queueName}`;
@@ -92,6 +100,7 @@ export async function adapterPool(): Promise<AdapterPool> {
     inboxes: [queueArn(`${inboxPrefix(poolName)}*`)],
     sourceQueue: [queueArn(`${name}-requests.fifo`), queueArn(`${name}-reports`)],
     deadLetterQueue: [queueArn(`${name}-dead-requests.fifo`), queueArn(`${name}-dead-reports`)],
+    anything: ['*'],
     configParameter: [`arn:aws:ssm:${region}:${account}:parameter/holdfast/${poolName}/config`],
   };
 

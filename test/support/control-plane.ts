@@ -1,9 +1,11 @@
-import { consumeReport, consumeRequest } from '../../lib/pool/consume.ts';
+import { consumeRequest } from '../../lib/pool/consume-request.ts';
 import type { Dispatch } from '../../lib/pool/dispatch.ts';
 import type { Job } from '../../lib/pool/job.ts';
-import type { Count, PoolPorts, Telemetry } from '../../lib/pool/ports.ts';
+import type { Count, Telemetry } from '../../lib/pool/ports.ts';
 import { DEFAULT_SETTINGS, type PoolSettings } from '../../lib/pool/settings.ts';
-import { sweep } from '../../lib/pool/sweep.ts';
+import { consumeReport } from '../../lib/resync/consume-report.ts';
+import type { ResyncPorts } from '../../lib/resync/ports.ts';
+import { Sweep } from '../../lib/resync/sweep.ts';
 import { Calls, type Network } from '../../lib/testing/calls.ts';
 import type { IndexLag } from '../../lib/testing/frozen.ts';
 import { EventSource, type InvocationFate, promptly } from '../../lib/testing/functions.ts';
@@ -99,7 +101,7 @@ export class ControlPlane {
     const { inboxes, workers } = this.services;
     await inboxes.create(session);
     await workers.register({ workerId, session, capacity, leaseMs: LEASE_MS, registeredAt: this.now() });
-    if (isSeen) await workers.stamp(workerId, session, (await workers.poolState()).generation);
+    if (isSeen) await workers.change(workerId, { session, states: ['active', 'draining'] }, { generation: (await workers.poolState()).generation });
   }
 
   /** A change that no index and no cached list shows. */
@@ -152,7 +154,7 @@ export class ControlPlane {
       const process = new Process(this.scheduler, { name: `sweep-${++this.#sweeps}`, kind: 'function' });
       let isThrough = false;
       let isOver = false;
-      sweep(this.#ports(process)).then(
+      new Sweep(this.#ports(process), { leaseMs: LEASE_MS, roundTimeoutMs: LEASE_MS, maxSilentRounds: 3 }).pass().then(
         () => {
           isThrough = true;
           isOver = true;
@@ -190,10 +192,10 @@ export class ControlPlane {
     return group === undefined ? {} : { group, deduplicationId: `sent by the test ${++this.#sends}` };
   }
 
-  #ports(process: Process): PoolPorts {
+  #ports(process: Process): ResyncPorts {
     const { jobs, dispatches, workers, inboxes } = this.services;
     const ports = this.services.poolPorts(this.#telemetry, process);
-    const commands: PoolPorts['commands'] = {
+    const commands: ResyncPorts['commands'] = {
       send: async (command) => {
         if (command.op === 'start') this.#checker.startSent(command);
         const sent = await inboxes.send(command);

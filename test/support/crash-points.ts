@@ -23,7 +23,7 @@ export const FAULTS = ['died-before', 'died-after', 'throttled', 'answer-lost', 
 export type Fault = (typeof FAULTS)[number];
 
 const CONDITIONAL = new Set(['jobs.commit', 'dispatches.admit', 'dispatches.change']);
-const WRITES = new Set([...CONDITIONAL, 'dispatches.raiseFence', 'workers.stamp', 'commands.send', 'requests.send']);
+const WRITES = new Set([...CONDITIONAL, 'dispatches.raiseFence', 'workers.change', 'commands.send', 'requests.send']);
 
 /** To die before a read, to die after it and to lose its answer are one and the same. */
 function canBefall(fault: Fault, method: string): boolean {

@@ -47,7 +47,8 @@ function changedLines(calm: string, faulty: string): readonly string[] {
 export function leftBehind({ services, sent }: ControlPlane): LeftBehind {
   const jobs = services.jobs.all();
   const dispatches = [...services.dispatches.all()].sort((one, other) => (one.dispatchId < other.dispatchId ? -1 : 1));
-  const workers = services.workers.all();
+  // When a row was last named is the sweep's own affair.
+  const workers = services.workers.all().map(({ namedAt: _, ...row }) => row);
   const deadLettered = [services.deadRequests, services.deadReports].map((queue) => [...new Set(queue.messages().map(({ body }) => body))]);
 
   const fences = new Set([...jobs, ...dispatches, ...sent].flatMap((each) => ('fence' in each && each.fence >= NOW ? [each.fence] : [])));

@@ -75,11 +75,12 @@ async function addWorker(plane: ControlPlane, workerId: string, session: string,
   if (state === 'gone') return;
   await plane.addWorker(workerId, session, { capacity: state === 'full' ? 0 : 10, isSeen: state !== 'unseen' });
   if (state === 'active' || state === 'unseen' || state === 'full') return;
-  inboxes.remove(session);
+  await inboxes.remove(session);
   if (state === 'left') await workers.drain(workerId, session);
   if (state === 'left') await workers.leave(workerId, session);
-  if (state === 'lost') await workers.lose(workerId, session, 0);
-  if (state === 'unlisted') await plane.unlisted(() => workers.lose(workerId, session, 0));
+  const lose = () => workers.change(workerId, { session, states: ['active'] }, { state: 'lost' });
+  if (state === 'lost') await lose();
+  if (state === 'unlisted') await plane.unlisted(lose);
   if (state === 'replaced') await plane.addWorker(workerId, `${session} again`);
 }
 

@@ -1,7 +1,6 @@
-import { parseReport, parseRequest, type Refusal } from '../wire/index.ts';
+import { parseRequest, type Refusal } from '../wire/index.ts';
 import type { Delivery } from './batch.ts';
 import { PoolError } from './errors.ts';
-import { handleReport } from './handle-report.ts';
 import { handleRequest } from './handle-request.ts';
 import type { PoolPorts } from './ports.ts';
 import type { PoolSettings } from './settings.ts';
@@ -12,13 +11,6 @@ export async function consumeRequest(ports: PoolPorts, settings: PoolSettings, {
   if (parsed.ok) return handleRequest(ports, settings, parsed.value);
   await recordRefusal(ports, settings, parsed.refusal);
   throw refused(parsed.refusal);
-}
-
-/** One delivery of the report queue. */
-export async function consumeReport(ports: PoolPorts, settings: PoolSettings, { body }: Delivery): Promise<void> {
-  const parsed = parseReport(body);
-  if (!parsed.ok) throw refused(parsed.refusal);
-  return handleReport(ports, settings, parsed.value);
 }
 
 /** Whoever waits for a dispatch that a broken message names is answered; an admitted dispatch is not settled by it. */

@@ -1,0 +1,88 @@
+/**
+ * `npm run bench -- scale [--json]`: what a start costs in a pool that holds many jobs.
+ * `npm run bench -- cost [--json]`: what a start and a stop cost on AWS; on the endpoint that `AWS_ENDPOINT_URL` names, else on an emulator.
+ *
+ * With `--json` the last line is one JSON object. Exit 1 where a number is beyond its limit, 2 where it was asked for something else.
+ */
+import { parseArgs } from 'node:util';
+import { type CostResult, cost } from './cost.ts';
+import { type ScaleResult, scale } from './scale.ts';
+
+const print = (line: string) => process.stdout.write(`${line}\n`);
+const log = (line: string) => process.stderr.write(`${line}\n`);
+
+const usage = 'usage: npm run bench -- scale | cost [--json]';
+
+function askedFor(): { readonly bench: 'scale' | 'cost'; readonly json: boolean } | undefined {
+  try {
+    const { positionals, values } = parseArgs({ allowPositionals: true, options: { json: { type: 'boolean', default: false } } });
+    const [bench, ...more] = positionals;
+    return (bench === 'scale' || bench === 'cost') && more.length === 0 ? { bench, json: values.json } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function tableOf(columns: readonly string[], rows: readonly (readonly (string | number)[])[]): string {
+  const cells = [columns, ...rows.map((row) => row.map(String))];
+  const widths = columns.map((_, column) => Math.max(...cells.map((row) => row[column]?.length ?? 0)));
+  return cells
+    .map((row) => row.map((cell, column) => (column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0))).join('  '))
+    .join('\n');
+}
+
+function textOf(result: ScaleResult | CostResult): string {
+  switch (result.bench) {
+    case 'scale':
+      return tableOf(
+        ['jobs in the pool', 'port calls', 'bytes', 'CPU ms'],
+        result.cases.map(({ jobs, portCalls, bytes, cpuMs }) => [jobs, portCalls, bytes, cpuMs]),
+      );
+    case 'cost': {
+      const summary = tableOf(
+        [
+          'payload bytes',
+          'at once',
+          'writes',
+          'reads',
+          'queue requests',
+          'invocations',
+          '$ per million',
+          'queues',
+          'tables',
+          'functions',
+          'logs',
+        ],
+        result.cases.map(({ dollars: { queues, tables, functions, logs }, ...each }) => [
+          ...[each.payloadBytes, each.batch, each.writeUnits, each.readUnits, each.queueRequests, each.invocations],
+          ...[each.dollarsPerMillion, queues, tables, functions, logs],
+        ]),
+      );
+      const calls = result.cases.map((each) => {
+        const rows = each.calls.map(({ call, times, writeUnits, readUnits, queueRequests }) => [
+          call,
+          times,
+          writeUnits,
+          readUnits,
+          queueRequests,
+        ]);
+        return tableOf([`${each.payloadBytes} bytes, ${each.batch} at once`, 'times', 'writes', 'reads', 'queue requests'], rows);
+      });
+      return [summary, ...calls].join('\n\n');
+    }
+    default:
+      return result satisfies never;
+  }
+}
+
+const asked = askedFor();
+if (asked) {
+  const result = asked.bench === 'scale' ? scale() : await cost(log);
+  print(textOf(await result));
+  if (asked.json) print(JSON.stringify(await result));
+  for (const breach of (await result).breaches) log(`beyond its limit: ${breach}`);
+  process.exitCode = (await result).breaches.length > 0 ? 1 : 0;
+} else {
+  log(usage);
+  process.exitCode = 2;
+}

@@ -1,0 +1,25 @@
+import type { Delivery } from '../pool/batch.ts';
+import { PoolError } from '../pool/errors.ts';
+import { handleReport } from '../pool/handle-report.ts';
+import type { PoolSettings } from '../pool/settings.ts';
+import { parseReport, type RegisteredReport } from '../wire/index.ts';
+import { applyPage } from './apply-page.ts';
+import type { ResyncPorts } from './ports.ts';
+import { executionName } from './run-round.ts';
+
+/** One delivery of the report queue: a fact about a job, a worker that comes or goes, or a page of a resync answer. */
+export async function consumeReport(ports: ResyncPorts, settings: PoolSettings, { body, receiveCount }: Delivery): Promise<void> {
+  const parsed = parseReport(body);
+  if (!parsed.ok) throw new PoolError('invalid-request', parsed.refusal.message, { retryable: false });
+  const report = parsed.value;
+  if (report.type === 'resync') return applyPage(ports, settings, report, receiveCount);
+  await handleReport(ports, settings, report);
+  if (report.type === 'registered') await resyncKnownId(ports, report);
+}
+
+/** A worker id that came back under a new session: what its old one owned is asked about at once, and not only when it is missed. */
+async function resyncKnownId({ jobs, workers, machine, clock }: ResyncPorts, { worker, session }: RegisteredReport): Promise<void> {
+  const { items } = await jobs.ownedBy(worker);
+  const row = items.length === 0 ? undefined : await workers.get(worker);
+  if (row?.session === session && row.state === 'active') await machine.start(executionName(row, clock.now()), { worker, session });
+}

@@ -1,0 +1,245 @@
+import type { Job } from '../pool/job.ts';
+import { isOwned } from '../pool/job.ts';
+import { reassignPage } from '../pool/reassign.ts';
+import type { WorkerRow } from '../pool/worker.ts';
+import { decideExpiry, type Expiry, type Silence } from './decide-expiry.ts';
+import type { ResyncPorts, RoundResult } from './ports.ts';
+import { type Asked, type AskedPage, PAGE_SIZE, type Round } from './round.ts';
+
+/**
+ * The steps of a resync round that the state machine calls: open → arm (and wait) → expire → … → reassign.
+ *
+ * Authoritative are the round's record and the worker's row, never the machine: a step may run twice, late, or not at all. Each is
+ * idempotent by the round's token, and the row's pointer to the token decides which round counts (R2, R3).
+ *
+ *     open     dies before its write: nothing. After it: a round that no row points to, closed by nobody and meaning nothing.
+ *     arm      writes the question, arms the record, points the row at it, wakes the older round, asks. Dying in between: run
+ *              again it does the same once more; not run again, its round expires like any that is not answered.
+ *     expire   turns the row lost conditionally on session and beat, then closes the round. Dying in between: run again it finds
+ *              the row lost, and goes on to reassign.
+ *     reassign enqueues `assign`; run again it enqueues it again.
+ *
+ * What wakes the machine with `gone` sends it back to open, which looks at the row anew. A machine that dies is replaced by the sweep, which starts another for any worker whose beat stands still, or that is revoked.
+ */
+export interface ResyncSettings {
+  /** How long a round waits for its answer, ms: one lease. */
+  readonly roundTimeoutMs: number;
+  /** Rounds that a worker may leave unanswered while it beats; then it is revoked. Default 3. */
+  readonly maxSilentRounds: number;
+  /** The pool's lease, ms. A row may have a longer one of its own. */
+  readonly leaseMs: number;
+}
+
+export interface Subject {
+  readonly worker: string;
+  readonly session: string;
+}
+
+/** Where the machine goes on, and what it carries there: ids and counts only, never the jobs. */
+export type Step =
+  | { readonly next: 'arm'; readonly token: string; readonly silence: Silence }
+  | { readonly next: 'open'; readonly silence: Silence }
+  /** The same round gets its time once more. */
+  | { readonly next: 'behind'; readonly token: string; readonly silence: Silence }
+  /** A full lease is waited for, then the row is turned lost. */
+  | { readonly next: 'wait'; readonly waitSeconds: number }
+  | ReassignStep
+  | { readonly next: 'done' };
+
+/** A walk over the keys that the worker still owns, a page at a time, after a while; until two walks in a row found none. */
+export interface ReassignStep {
+  readonly next: 'reassign';
+  readonly afterSeconds: number;
+  readonly cursor?: string;
+  readonly hasFound: boolean;
+  readonly walksLeft: number;
+  readonly emptyWalks: number;
+}
+
+const DONE: Step = { next: 'done' };
+/** What is left then, the sweep sees to. */
+const REASSIGN: ReassignStep = { next: 'reassign', afterSeconds: 0, hasFound: false, walksLeft: 10, emptyWalks: 0 };
+/** So that the index, and the functions that assign, can follow. */
+const BETWEEN_WALKS_SECONDS = 5;
+const PRESENT = ['active', 'draining'] as const;
+
+/** A new token, and the beat as it is now: looked at before any timer starts. */
+export async function openRound(
+  ports: ResyncPorts,
+  settings: ResyncSettings,
+  { worker, session }: Subject,
+  silence: Silence,
+): Promise<Step> {
+  const row = await ports.workers.get(worker);
+  if (!row || row.session !== session) return DONE;
+  if (!isPresent(row)) return afterwards(row, settings);
+  const token = ports.ids.next();
+  const openedAt = ports.clock.now();
+  await ports.rounds.open({
+    token,
+    worker,
+    session,
+    state: 'open',
+    beat: row.beat,
+    openedAt,
+    deadline: openedAt + settings.roundTimeoutMs,
+    asked: 0,
+    applied: new Set(),
+    skipped: 0,
+    counts: {},
+  });
+  return { next: 'arm', token, silence };
+}
+
+/** Asks the worker about every job that it owns; with none it still asks once, since it may run what was forgotten (R1). */
+export async function armRound(ports: ResyncPorts, settings: ResyncSettings, token: string, taskToken?: string): Promise<void> {
+  const { workers, rounds, commands, clock } = ports;
+  const round = await rounds.get(token);
+  const row = round && (await workers.get(round.worker));
+  if (!round || !row || row.session !== round.session || !isPresent(row)) return wake(ports, taskToken, 'gone');
+
+  const pages = paged(token, await ownedJobs(ports, round.worker));
+  await rounds.ask(pages);
+  const deadline = clock.now() + settings.roundTimeoutMs;
+  const armed = await rounds.arm(token, { asked: pages.length, deadline, ...(taskToken === undefined ? {} : { taskToken }) });
+  if (armed.outcome === 'lost') return wake(ports, taskToken, armed.current?.state === 'resolved' ? 'resolved' : 'superseded');
+
+  const pointed = await workers.change(round.worker, { session: round.session, states: PRESENT }, { round: token });
+  if (!pointed) return closeRound(ports, token, 'closed', 'gone');
+  if (row.round !== undefined && row.round !== token) await closeRound(ports, row.round, 'closed', 'superseded');
+
+  const { session } = round;
+  for (const { page, jobs } of pages)
+    await commands.send({ op: 'resync', session, round: token, beat: round.beat, page, pages: pages.length, jobs });
+}
+
+/** The round's time is up, by whatever timer. */
+export async function expireRound(ports: ResyncPorts, settings: ResyncSettings, token: string, silence: Silence): Promise<Step> {
+  const { workers, rounds, clock } = ports;
+  for (;;) {
+    const round = await rounds.get(token);
+    const row = round && (await workers.get(round.worker));
+    if (!round || !row) return DONE;
+    const expiry = decideExpiry(round, row, silence, { ...settings, now: clock.now() });
+    // Lost to a heartbeat, a drain, another session: judged again by what is there now.
+    if (!(await isApplied(ports, round, row, expiry))) continue;
+    return afterExpiry(ports, settings, round, row, expiry);
+  }
+}
+
+async function isApplied({ workers }: ResyncPorts, { worker, session }: Round, { beat }: WorkerRow, { outcome }: Expiry): Promise<boolean> {
+  if (outcome === 'lost') return (await workers.change(worker, { session, states: PRESENT, beat }, { state: 'lost' })) !== undefined;
+  if (outcome === 'revoke') return (await workers.change(worker, { session, states: PRESENT }, { state: 'revoked' })) !== undefined;
+  return true;
+}
+
+async function afterExpiry(ports: ResyncPorts, settings: ResyncSettings, round: Round, row: WorkerRow, expiry: Expiry): Promise<Step> {
+  const { token } = round;
+  ports.telemetry.decided({ subject: 'round', key: '', decision: expiry.outcome, worker: round.worker, round: token });
+  if (expiry.outcome === 'behind') {
+    await ports.rounds.extend(token, ports.clock.now() + settings.roundTimeoutMs);
+    ports.telemetry.count('round-behind');
+    return { next: 'behind', token, silence: expiry.silence };
+  }
+  await ports.rounds.close(token, 'closed');
+  switch (expiry.outcome) {
+    case 'again':
+      return { next: 'open', silence: expiry.silence };
+    case 'lost':
+      ports.telemetry.count('worker-lost');
+      return REASSIGN;
+    case 'gone':
+      return REASSIGN;
+    case 'revoke':
+      ports.telemetry.count('worker-revoked');
+      return waitFor(row, settings);
+    case 'wait':
+      return waitFor(row, settings);
+    case 'stale':
+      return DONE;
+    default:
+      return expiry satisfies never;
+  }
+}
+
+/** After a full lease of waiting: a revoked row cannot have renewed, so it is lost now. */
+export async function loseRevoked(ports: ResyncPorts, { worker, session }: Subject): Promise<Step> {
+  const lost = await ports.workers.change(worker, { session, states: ['revoked'] }, { state: 'lost' });
+  if (lost) ports.telemetry.count('worker-lost');
+  return REASSIGN;
+}
+
+/** One page of one walk. A worker that registered anew is asked by a round of its own. */
+export async function reassignStep(ports: ResyncPorts, { worker, session }: Subject, step: ReassignStep): Promise<Step> {
+  const row = await ports.workers.get(worker);
+  if (row && row.session !== session) return DONE;
+  const { items, cursor } = await reassignPage(ports, worker, step.cursor);
+  const hasFound = step.hasFound || items.length > 0;
+  if (cursor !== undefined) return { ...step, afterSeconds: 0, cursor, hasFound };
+  const emptyWalks = hasFound ? 0 : step.emptyWalks + 1;
+  const walksLeft = step.walksLeft - 1;
+  if (emptyWalks === 2 || walksLeft === 0) return DONE;
+  return { next: 'reassign', afterSeconds: BETWEEN_WALKS_SECONDS, hasFound: false, walksLeft, emptyWalks };
+}
+
+/** Takes the worker's right to renew at once, and ends its round; the machine then waits for its lease. False: nothing to revoke. */
+export async function evict(ports: ResyncPorts, { worker, session }: Subject): Promise<boolean> {
+  const row = await ports.workers.change(worker, { session, states: [...PRESENT, 'revoked'] }, { state: 'revoked' });
+  if (!row) return false;
+  if (row.round !== undefined) await closeRound(ports, row.round, 'closed', 'gone');
+  await ports.machine.start(executionName(row, ports.clock.now()), { worker, session });
+  return true;
+}
+
+/** Ends a round and wakes whoever waits for it; that it was over before, or that nobody waits any more, is normal. */
+export async function closeRound(ports: ResyncPorts, token: string, to: 'resolved' | 'closed', result: RoundResult): Promise<void> {
+  const { current } = await ports.rounds.close(token, to);
+  await wake(ports, current?.taskToken, result);
+}
+
+/**
+ * Session, beat and minute: one execution for one silence. Never without the minute, because a name stays taken for 90 days
+ * after its execution, which may have died, has closed.
+ */
+export function executionName({ session, beat, state }: WorkerRow, now: number): string {
+  return `${session}-${beat}-${Math.floor(now / 60_000)}${state === 'revoked' ? '-revoked' : ''}`;
+}
+
+function afterwards(row: WorkerRow, settings: ResyncSettings): Step {
+  return row.state === 'revoked' ? waitFor(row, settings) : REASSIGN;
+}
+
+/** The larger of the session's own lease and the pool's: a deploy may have shortened the latter. */
+function waitFor({ leaseMs }: WorkerRow, settings: ResyncSettings): Step {
+  return { next: 'wait', waitSeconds: Math.ceil(Math.max(leaseMs, settings.leaseMs) / 1_000) };
+}
+
+function isPresent({ state }: WorkerRow): boolean {
+  return state === 'active' || state === 'draining';
+}
+
+async function wake({ machine }: ResyncPorts, taskToken: string | undefined, result: RoundResult): Promise<void> {
+  if (taskToken !== undefined) await machine.wake(taskToken, result);
+}
+
+/** By the index, then consistently: the index shows a key too late, or still. */
+async function ownedJobs({ jobs }: ResyncPorts, worker: string): Promise<readonly Job[]> {
+  const owned: Job[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await jobs.ownedBy(worker, cursor);
+    owned.push(...(await jobs.getMany(page.items)).filter((job) => isOwned(job) && job.owner.worker === worker));
+    cursor = page.cursor;
+  } while (cursor !== undefined);
+  return owned;
+}
+
+function paged(token: string, jobs: readonly Job[]): readonly AskedPage[] {
+  const asked = jobs.map(({ key, fence, status }): Asked => ({ key, fence, running: status === 'running' }));
+  const pages = Math.max(1, Math.ceil(asked.length / PAGE_SIZE));
+  return Array.from({ length: pages }, (_, index) => ({
+    token,
+    page: index + 1,
+    jobs: asked.slice(index * PAGE_SIZE, (index + 1) * PAGE_SIZE),
+  }));
+}
