@@ -106,8 +106,10 @@ const MATCHING: Readonly<Record<Kind, readonly Cell[]>> = {
   'stop-failed': [
     ...REPEATED,
     ...OVERTAKEN,
-    ['releasing*', '→ running; settle d1 started'],
+    ['releasing', '→ assigned; send(start)'],
+    ['releasing, ran', '→ running; settle d1 started'],
     ['running', 'settle d1 started'],
+    ['assigned', 'send(start)'],
     ['*', 'nothing'],
   ],
   'refused: at-capacity': REFUSED,

@@ -5,7 +5,7 @@
  * prints them. A case is written in steps:
  *
  * - commands: `start d1 5` (dispatch d1 under fence 5, at key k), `start d1 5 with another payload`, `start d9 1 at j`, `stop d1 5`, `release d1 5`,
- *   `notify 5`, `confirm 5`, `ask 5` (a resync round about k at fence 5; `ask nothing`)
+ *   `notify 5`, `confirm 5`, `ask 5` (a resync round about k at fence 5; `ask nothing`; `as of before`: opened at the session's first beat)
  * - the handler, from here on: `start hangs`, `start throws`, `start throws retryably`, `start works`; `stop …`, `notify …` alike
  * - the handler, of a call that hangs: `start returns`, `start rejects`, `stop returns`, `stop rejects`; of a job that is up: `k finishes`, `k fails`
  * - the world: `drain`, `an operator drains`, `an operator evicts`, `the inbox is deleted`, `the row is unreachable`, `the row is reachable`, `20 s pass`
@@ -198,6 +198,7 @@ export const runtimeRows: readonly RuntimeRow[] = [
       { given: [...up, 'stop hangs', 'stop d1 5', '20 s pass'], when: '60 s pass', yields: [] },
       { given: [...up, 'stop hangs', 'stop d1 5', '20 s pass'], when: 'stop returns', yields: ['stopped d1 5 (stop-requested, ran)'] },
       { given: [...up, 'stop hangs', 'stop d1 5', '20 s pass'], when: 'stop rejects', yields: ['stop-failed d1 5 (Error)'] },
+      { given: [...up, 'stop hangs', 'stop d1 5', '20 s pass'], when: 'stop d1 5', yields: [] },
       { given: [...up, 'stop hangs', 'stop d1 5', '20 s pass', 'stop d1 5'], when: '20 s pass', yields: ['stop-failed d1 5 (timeout)'] },
       { given: [...up, 'stop throws'], when: 'release d1 5', yields: ['call stop d1 5: moved', 'stop-failed d1 5 (Error)'] },
       { given: [...up, 'stop throws', 'release d1 5', 'stop works'], when: '60 s pass', yields: [] },
@@ -340,6 +341,11 @@ export const runtimeRows: readonly RuntimeRow[] = [
       { given: [...up, 'stop d1 5', '3700 s pass'], when: 'start d1 5', yields: ['stopped d1 5 (stop-requested, ran)'] },
       { given: [...up, 'stop d1 5', 'ask nothing', '3700 s pass'], when: 'start d1 5', yields: ['stopped d1 5 (stop-requested, ran)'] },
       { given: [...up, 'stop d1 5', '11 s pass', 'ask nothing'], when: 'start d1 5', yields: ['stopped d1 5 (stop-requested, ran)'] },
+      {
+        given: [...up, 'stop d1 5', '11 s pass', 'ask nothing, as of before', '3700 s pass'],
+        when: 'start d1 5',
+        yields: ['stopped d1 5 (stop-requested, ran)'],
+      },
       {
         given: [...up, 'stop d1 5', '11 s pass', 'ask 5', '3700 s pass'],
         when: 'start d1 5',

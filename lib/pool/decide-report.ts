@@ -3,7 +3,7 @@ import { type Context, type Decision, type Effect, owed, settleStarted } from '.
 import type { Dispatch } from './dispatch.ts';
 import type { Ending, EpochMs, Job, LiveJob, OwnedJob, PendingJob } from './job.ts';
 import type { PoolSettings } from './settings.ts';
-import { ended, pending, running, stoppedEnding } from './transitions.ts';
+import { assignedAs, ended, pending, running, stoppedEnding } from './transitions.ts';
 
 /**
  * Table 2: a report and the record of its key. A report settles a job or makes it wait; it never assigns.
@@ -97,10 +97,13 @@ function decideMatching(job: Job, report: FactReport, holder: Dispatch | undefin
 
   if (answer.type === 'up') return decideUp(job, answer.startedAt, now, rule);
   if (answer.type === 'unchanged') {
-    // A release that failed leaves the job running, and a running job owes its settlement.
-    const next = report.type === 'stop-failed' && job.status === 'releasing' ? running(job, report.startedAt ?? report.at) : undefined;
-    const owes = report.type === 'stop-failed' && (next ?? job).status === 'running' ? owed(next ?? job, now) : [];
-    return { rule, ...(next ? { next } : {}), effects: [...owes, ...alarms(report)] };
+    if (report.type !== 'stop-failed') return { rule, effects: alarms(report) };
+    // A release that failed leaves the job where it was; where nobody saw it up, its start is still out.
+    const startedAt = job.startedAt ?? report.startedAt;
+    const kept = startedAt === undefined ? assignedAs(job) : running(job, startedAt);
+    if (job.status === 'releasing') return { rule, next: kept, effects: owed(kept, now) };
+    // Not the stop again, which the worker itself tries with backoff.
+    return { rule, effects: job.status === 'stopping' ? [] : owed(job, now) };
   }
   if (job.status === 'stopping' || answer.type === 'over') {
     const stopped = job.status === 'stopping' && report.type !== 'finished';

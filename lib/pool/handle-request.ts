@@ -8,6 +8,10 @@ import { PoolError } from './errors.ts';
 import { isOwned, type Job, type OwnedJob } from './job.ts';
 import type { PoolPorts, Versioned } from './ports.ts';
 import type { PoolSettings } from './settings.ts';
+import { isEligible } from './worker.ts';
+
+/** How old the list of workers may be where the one at hand has no room, ms. */
+const FRESH_MS = 500;
 
 /** How often one delivery decides anew: after a lost race, after an owner that is lost, after a `next` that had to be admitted first. */
 const TRIES = 10;
@@ -55,7 +59,9 @@ async function load(ports: PoolPorts, request: Request): Promise<{ job?: Version
 }
 
 export async function contextOf(ports: PoolPorts, settings: PoolSettings): Promise<Context> {
-  const [workers, pool] = await Promise.all([ports.workers.list(), ports.workers.poolState()]);
+  const [listed, pool] = await Promise.all([ports.workers.list(), ports.workers.poolState()]);
+  // With nobody to place at, a worker that has just come is worth a look; not at each message of a pool that is full.
+  const workers = listed.some((row) => isEligible(row, pool.generation)) ? listed : await ports.workers.list(FRESH_MS);
   return { now: ports.clock.now(), settings, pool, workers };
 }
 

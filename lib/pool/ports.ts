@@ -94,8 +94,8 @@ export interface DispatchStore {
 export interface WorkerStore {
   /** Consistent. */
   get(workerId: string): Promise<WorkerRow | undefined>;
-  /** Every row; may be some seconds old. */
-  list(): Promise<readonly WorkerRow[]>;
+  /** Every row; may be some seconds old, but no older than `maxAgeMs` where that is given. */
+  list(maxAgeMs?: number): Promise<readonly WorkerRow[]>;
   /** Changes the row where it still is as `where` says, and returns it as it is then; undefined where it is not. */
   change(workerId: string, where: RowCondition, set: RowChange): Promise<WorkerRow | undefined>;
   /** Deletes the row where it still is as `where` says. */

@@ -50,6 +50,11 @@ export function assigned(job: LiveJob, owner: Owner, now: EpochMs): AssignedJob 
   return { ...head(job), ...busyAnswers, status: 'assigned', owner, fence: nextFence(job.fence, now), assignedAt: now };
 }
 
+/** Assigned as it was, under the same fence: what was asked of its owner since is off. */
+export function assignedAs(job: OwnedJob): AssignedJob {
+  return { ...head(job), status: 'assigned', owner: job.owner, assignedAt: job.assignedAt };
+}
+
 export function running(job: OwnedJob, startedAt: EpochMs): RunningJob {
   return { ...head(job), status: 'running', owner: job.owner, assignedAt: job.assignedAt, startedAt: job.startedAt ?? startedAt };
 }

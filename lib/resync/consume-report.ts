@@ -14,7 +14,17 @@ export async function consumeReport(ports: ResyncPorts, settings: PoolSettings, 
   const report = parsed.value;
   if (report.type === 'resync') return applyPage(ports, settings, report, receiveCount);
   await handleReport(ports, settings, report);
-  if (report.type === 'registered') await resyncKnownId(ports, report);
+  if (report.type !== 'registered') return;
+  await resyncKnownId(ports, report);
+  await assignDue(ports, report);
+}
+
+/** Jobs that wait for a worker need not wait for the next sweep: as many as the new one has room for. */
+async function assignDue({ jobs, workers, requests, clock }: ResyncPorts, { worker, session }: RegisteredReport): Promise<void> {
+  const row = await workers.get(worker);
+  if (row?.session !== session || row.state !== 'active') return;
+  const due = await jobs.due(clock.now(), Math.min(row.capacity - row.running, 100));
+  await requests.send(due.map((key) => ({ op: 'assign', key })));
 }
 
 /** A worker id that came back under a new session: what its old one owned is asked about at once, and not only when it is missed. */
