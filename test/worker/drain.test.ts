@@ -231,6 +231,35 @@ test('drained while it registers: it registers no more, or leaves again', async 
   expect(unreachable.services.workers.all()).toEqual([]);
 });
 
+test('a registration that succeeds after the worker was given up begins nothing', async () => {
+  const stage = new WorkerStage({ fate: ({ method }) => (method === 'register' ? { delayMs: 60_000 } : undefined) });
+  void stage.worker.start();
+  await stage.advance(1_000);
+  const drained = stage.worker.drain({ deadlineMs: 5_000 });
+  await stage.advance(10_000);
+  expect(await drained).toEqual({ released: 0, abandoned: 0 });
+  await stage.advance(10 * LEASE_MS);
+  expect(stage.eventsOf('registered')).toEqual([]);
+  expect(stage.calls.filter(({ method }) => method === 'heartbeat' || method === 'receive')).toEqual([]);
+});
+
+test('a heartbeat that its own leaving overtook is no lost lease', async () => {
+  const stage = await withJobs('slow');
+  stage.handler.way.stop = 'hangs';
+  let hasLeft = 0;
+  stage.fate = ({ method }) => {
+    if (method === 'heartbeat') return { delayMs: 2_000 };
+    return method === 'leave' && hasLeft++ === 0 ? { delayMs: 0, fault: 'answer-lost' } : undefined;
+  };
+  const drained = stage.worker.drain();
+  await stage.advance(8_800);
+  stage.handler.settle('stop');
+  await stage.advance(5_000);
+  expect(await drained).toEqual({ released: 1, abandoned: 0 });
+  expect(stage.eventsOf('lease-lost')).toEqual([]);
+  expect(stage.of('left')).toHaveLength(1);
+});
+
 test('ends that the report queue does not have hold the worker back, but not beyond its deadline', async () => {
   const stage = await withJobs('a');
   stage.cutOff = new Set(['reports']);

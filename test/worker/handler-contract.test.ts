@@ -201,6 +201,23 @@ test('the room that a job takes is there again once nothing of it is left, and n
   expect(stage.of('started').map(({ key }) => key)).toEqual(['c', 'e']);
 });
 
+test('F8: a stop that is there before its start was begun: the handler is not called, also in one batch', async () => {
+  const stage = await WorkerStage.registered();
+  await stage.send(start('k', 'd1', 5));
+  stage.handler.way.notify = 'hangs';
+  await stage.send(notify('k', 5, 'n1'), ending('stop', 'k', 'd1', 5), start('k', 'd2', 6), ending('stop', 'k', 'd2', 6));
+  stage.handler.settle('notify');
+  await stage.settle();
+  expect(stage.handler.jobs.map(({ dispatchId }) => dispatchId)).toEqual(['d1']);
+  expect(stage.of('stopped').map(({ dispatchId, startedAt }) => [dispatchId, startedAt !== undefined])).toEqual([
+    ['d1', true],
+    ['d2', false],
+    ['d2', false],
+  ]);
+  await stage.send(start('k', 'd2', 6));
+  expect(stage.handler.jobs).toHaveLength(1);
+});
+
 // P18: what the docstring of defineHandler promises, under whatever may come.
 
 type Act =
@@ -245,7 +262,11 @@ test('P18: whatever comes, calls of a key never overlap, a fence is started once
   await fc.assert(
     fc.asyncProperty(fc.array(act, { maxLength: 30 }), async (acts) => {
       const watch = new Watch();
-      const stage = await WorkerStage.registered({ handler: watch.handler((ms) => watch.pause(stage, ms)), drainDeadlineMs: 120_000 });
+      const stage = await WorkerStage.registered({
+        handler: watch.handler((ms) => watch.pause(stage, ms)),
+        drainDeadlineMs: 120_000,
+        stopDeadlineMs: 2_000,
+      });
       let seen = 0;
       for (const each of acts) {
         await perform(stage, watch, each);

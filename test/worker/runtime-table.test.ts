@@ -31,8 +31,8 @@ async function actors(capacity: number): Promise<(step: string) => Promise<reado
     } else if (/^(start|stop|release|notify|confirm) /.test(step)) {
       await stage.send(command(first, second, third, step.split(' ')));
     } else if (first === 'ask') {
-      const jobs = second === 'nothing' ? [] : [{ key: 'k', fence: Number(second), running: true }];
-      await stage.send({ op: 'resync', round: `r${++rounds}`, beat, page: 1, pages: 1, jobs });
+      const jobs = second.startsWith('nothing') ? [] : [{ key: 'k', fence: Number(second), running: true }];
+      await stage.send({ op: 'resync', round: `r${++rounds}`, beat: step.endsWith('as of before') ? 0 : beat, page: 1, pages: 1, jobs });
     } else if (step === 'k finishes') {
       handler.finish('k');
     } else if (step === 'k fails') {

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { fingerprintOf } from '../../lib/wire/index.ts';
+import { defineHandler } from '../../lib/worker/handler.ts';
 import { LEASE_MS, type SentCommand, WorkerStage } from '../support/worker-stage.ts';
 
 const payload = new TextEncoder().encode('{}');
@@ -79,9 +80,33 @@ test('a worker that was stopped for three leases (SIGSTOP) ends what it runs bef
   expect(stage.eventsOf('lease-lost')).toMatchObject([{ reason: 'expired', jobs: 1 }]);
 });
 
-test('a machine suspended for longer than the lease is noticed by the wall clock, within a second of going on', async () => {
+test('the inbox of a session that is over is not read: what is in it stays there', async () => {
   const stage = await withJob();
-  await stage.advance(500);
+  const inbox = stage.services.inboxes.queue(stage.session);
+  stage.process.freeze();
+  await stage.advance(3 * LEASE_MS);
+  await stage.send(start(6, 'other', 'd2'));
+  stage.process.resume();
+  await stage.advance(10 * LEASE_MS);
+  expect(inbox?.size).toBe(1);
+});
+
+test('no heartbeat is sent for a lease that has run out unseen', async () => {
+  const stage = await WorkerStage.registered({ leaseMs: 31_000 });
+  await stage.advance(10_100);
+  stage.process.freeze({ suspended: true });
+  await stage.advance(5 * LEASE_MS);
+  stage.process.resume();
+  await stage.advance(400);
+  expect(stage.calls.filter(({ method }) => method === 'heartbeat')).toEqual([]);
+  expect(stage.eventsOf('lease-lost')).toHaveLength(1);
+});
+
+test('a machine suspended for longer than the lease is noticed by the wall clock, within a second of going on', async () => {
+  // Nothing but the worker's own timers notices: a long poll may hang after a suspend.
+  const stage = await withJob();
+  stage.fate = ({ method }) => (method === 'receive' ? { delayMs: 1_000_000 } : undefined);
+  await stage.advance(5_500);
   stage.process.freeze({ suspended: true });
   await stage.advance(5 * LEASE_MS);
   stage.process.resume();
@@ -108,7 +133,7 @@ test('an answer that comes after the lease was given up changes nothing: the ses
   expect(stage.eventsOf('lease-lost')).toHaveLength(1);
   expect(stage.worker.state).toBe('registering');
   stage.fate = () => undefined;
-  await stage.advance(LEASE_MS);
+  await stage.advance(LEASE_MS - 20_999);
   expect(stage.worker.health).toMatchObject({ live: false, ready: false, jobs: 1 });
 });
 
@@ -185,6 +210,25 @@ test('commands for another session of this worker are dropped', async () => {
   await stage.settle();
   expect(stage.eventsOf('command-dropped')).toMatchObject([{ why: 'other-session', op: 'start' }]);
   expect(stage.handler.jobs).toHaveLength(1);
+});
+
+test("what `lost` brings about is not the job's own end, also where the stop has to wait", async () => {
+  const handler = defineHandler({
+    start: (job) => ({
+      done: new Promise((resolve) => {
+        job.lost.addEventListener('abort', () => resolve('closed'));
+      }),
+      notify: () => new Promise(() => {}),
+      stop() {},
+    }),
+  });
+  const stage = await withJob({ handler });
+  await stage.send({ op: 'notify', key: 'k', fence: 5, id: 'n1', payload });
+  stage.end('revoked');
+  await stage.advance(LEASE_MS);
+  expect(stage.of('finished')).toEqual([]);
+  expect(stage.eventsOf('job-ended')).toEqual([]);
+  expect(stage.eventsOf('overrun')).toMatchObject([{ keys: ['k'] }]);
 });
 
 test('an outage of the inbox, the report queue or both ends nothing, and what was said is said when it is over', async () => {
