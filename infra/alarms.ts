@@ -48,7 +48,7 @@ export function makeAlarms(
       evaluationPeriods: 1,
       treatMissingData: TreatMissingData.BREACHING,
     }),
-    new Alarm(scope, 'ResyncFailing', {
+    new Alarm(scope, 'RoundsFailing', {
       alarmDescription: `Holdfast pool ${poolName}: executions of the resync state machine fail; silent workers may not be given up on.`,
       metric: resyncMachine.metricFailed({ period: Duration.minutes(5), statistic: 'Sum' }),
       threshold: 0,

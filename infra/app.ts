@@ -3,7 +3,8 @@ import { JobPool } from './job-pool.ts';
 
 /**
  * One pool in a stack of its own: `npx cdk deploy -c pool=feeds`. Context, all of it optional: `pool` names it (default `holdfast`),
- * `leaseSeconds` sets its lease, `removalPolicy=destroy` lets its tables go with the stack.
+ * `leaseSeconds` sets its lease, `maxConcurrency` how many batches of a queue are handled at once, `removalPolicy=destroy` lets its tables go
+ * with the stack.
  */
 const app = new App();
 
@@ -14,6 +15,7 @@ function context(name: string): string | undefined {
 
 const poolName = context('pool') ?? 'holdfast';
 const leaseSeconds = context('leaseSeconds');
+const maxConcurrency = context('maxConcurrency');
 const removalPolicy = context('removalPolicy') ?? 'retain';
 if (removalPolicy !== 'retain' && removalPolicy !== 'destroy') {
   throw new Error(`context removalPolicy is "${removalPolicy}"; it must be "retain" or "destroy"`);
@@ -23,6 +25,7 @@ const stack = new Stack(app, `Holdfast-${poolName}`, { description: `Holdfast po
 const pool = new JobPool(stack, 'Pool', {
   poolName,
   ...(leaseSeconds !== undefined && { lease: Duration.seconds(Number(leaseSeconds)) }),
+  ...(maxConcurrency !== undefined && { maxConcurrency: Number(maxConcurrency) }),
   removalPolicy: removalPolicy === 'destroy' ? RemovalPolicy.DESTROY : RemovalPolicy.RETAIN,
 });
 new CfnOutput(stack, 'PoolName', { value: pool.poolName, description: 'Give processes this as HOLDFAST_POOL' });

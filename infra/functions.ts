@@ -20,9 +20,6 @@ const TIMEOUT = Duration.seconds(20);
 /** Six function timeouts, as AWS advises: a message must not come again while a batch with it is still being handled. */
 export const VISIBILITY = Duration.seconds(120);
 
-/** How many batches of one queue are handled at once. A limit on the source, and never on the function: a throttled function costs receives. */
-const MAX_CONCURRENCY = 50;
-
 export interface PoolFunctions {
   readonly request: LambdaFn;
   readonly report: LambdaFn;
@@ -36,6 +33,7 @@ export function makeFunctions(
   poolName: string,
   pool: PoolResources,
   poolEnvironment: Readonly<Record<string, string>>,
+  maxConcurrency: number,
 ): PoolFunctions {
   const environment = {
     ...poolEnvironment,
@@ -63,6 +61,7 @@ export function makeFunctions(
   const report = makeFunction(scope, 'report', { timeout: TIMEOUT, memorySize: 256 }, environment, [
     ...decide,
     owned,
+    allow(['dynamodb:Query'], indexArn(pool.jobsTable, pending)),
     allow(['dynamodb:UpdateItem'], workers),
     startRounds,
     wakeRounds,
@@ -88,8 +87,8 @@ export function makeFunctions(
     wakeRounds,
   ]);
 
-  feed(request, pool.requestQueue);
-  feed(report, pool.reportQueue);
+  feed(request, pool.requestQueue, maxConcurrency);
+  feed(report, pool.reportQueue, maxConcurrency);
   new Rule(scope, 'EveryMinute', {
     description: 'Sweeps the pool',
     schedule: Schedule.rate(Duration.minutes(1)),
@@ -142,13 +141,16 @@ function consume(queue: IQueue, deadLetters: IQueue): readonly PolicyStatement[]
   ];
 }
 
-/** No event filter: what a filter lets fall is deleted unseen. */
-function feed(fn: LambdaFn, queue: IQueue): void {
+/**
+ * No event filter: what a filter lets fall is deleted unseen. Concurrency is limited at the source, and never at the function: a throttled
+ * function costs receives.
+ */
+function feed(fn: LambdaFn, queue: IQueue, maxConcurrency: number): void {
   new EventSourceMapping(fn, 'Source', {
     target: fn,
     eventSourceArn: queue.queueArn,
     batchSize: 10,
     reportBatchItemFailures: true,
-    maxConcurrency: MAX_CONCURRENCY,
+    maxConcurrency,
   });
 }

@@ -45,6 +45,12 @@ export interface JobPoolProps {
    */
   readonly restart?: Restart;
   /**
+   * How many batches of requests, and of reports, are handled at once, 2 to 1000. What comes faster waits in its queue.
+   *
+   * @default 50
+   */
+  readonly maxConcurrency?: number;
+  /**
    * What becomes of the two tables when the pool is removed or replaced. With `DESTROY` they go too, and are not protected against deletion;
    * for pools that are thrown away.
    *
@@ -163,11 +169,12 @@ export class JobPool extends GrantingPool {
   constructor(scope: Construct, id: string, props: JobPoolProps = {}) {
     super(scope, id);
     const { lease = Duration.seconds(30), retention = Duration.days(30), restart = { type: 'never' } } = props;
-    const { poolName = defaultPoolName(this), removalPolicy = RemovalPolicy.RETAIN, alarms = { type: 'on' } } = props;
+    const { poolName = defaultPoolName(this), removalPolicy = RemovalPolicy.RETAIN, alarms = { type: 'on' }, maxConcurrency = 50 } = props;
     checkPoolName(this, poolName);
     checkOnlyPoolOfItsName(this, poolName);
     checkDuration(this, 'lease', lease, Duration.seconds(3), Duration.seconds(90));
     checkDuration(this, 'retention', retention, QUEUE_RETENTION.plus(DEAD_LETTER_RETENTION).plus(Duration.days(1)));
+    checkCount(this, 'maxConcurrency', maxConcurrency, 2, 1_000);
     if (restart.type === 'on-failure') {
       checkCount(this, 'restart.maxAttempts', restart.maxAttempts, 1, 100);
       if (restart.backoff) checkDuration(this, 'restart.backoff', restart.backoff, Duration.seconds(1), Duration.minutes(5));
@@ -203,12 +210,13 @@ export class JobPool extends GrantingPool {
     this.requestQueue = resources.requestQueue;
     this.reportQueue = resources.reportQueue;
     this.deadLetterQueues = { requests: requestDeadLetters, reports: reportDeadLetters };
-    this.functions = makeFunctions(this, poolName, resources, {
+    const environment = {
       [variable.poolConfig]: this.#config,
       [variable.poolSettings]: stack.toJsonString(settings),
       [variable.requestDeadLetterQueue]: requestDeadLetters.queueUrl,
       [variable.reportDeadLetterQueue]: reportDeadLetters.queueUrl,
-    });
+    };
+    this.functions = makeFunctions(this, poolName, resources, environment, maxConcurrency);
     this.resyncMachine = makeResyncMachine(this, poolName, lease, this.functions.resync);
     this.#policies = makePolicies(this, poolName, resources, parameter);
     this.alarms = alarms.type === 'on' ? makeAlarms(this, poolName, resources, this, alarms.action) : [];

@@ -12,7 +12,7 @@ import { type Grant, takeRole } from './roles.ts';
 export interface LocalStackOptions {
   /** Name of the pool; the app gets it as the context value `pool`. Default: `local`. */
   readonly pool?: string | undefined;
-  /** More context values for the app, e.g. `{ leaseSeconds: '5' }`. Default: none. */
+  /** More context values for the app, e.g. `{ leaseSeconds: '5' }`. Default: none, but for MiniStack `maxConcurrency`. */
   readonly context?: Readonly<Record<string, string>>;
   /** The folder that holds the app's `cdk.json`. Default: the project's. */
   readonly app?: string;
@@ -39,6 +39,9 @@ export interface LocalStack extends AsyncDisposable {
   stop(): Promise<void>;
 }
 
+/** MiniStack starts a process for every batch at once. A burst would have it start so many that it answers nobody for many seconds. */
+const modest = { maxConcurrency: '4' };
+
 const project = fileURLToPath(new URL('../', import.meta.url));
 
 /**
@@ -55,7 +58,13 @@ export async function startLocalStack(options: LocalStackOptions = {}): Promise<
   const account = await accountOf(root);
 
   log(`deploying pool "${pool}" to ${endpoint.url}`);
-  const outputs = await deploy({ app, context: { ...context, pool }, target: `aws://${account}/${endpoint.region}`, root, signal });
+  const outputs = await deploy({
+    app,
+    context: { ...(ministack && modest), ...context, pool },
+    target: `aws://${account}/${endpoint.region}`,
+    root,
+    signal,
+  });
   const poolConfig = await readPoolConfig(root, pool);
   const environmentOf = async (grant: Grant): Promise<Environment> => {
     const credentials = await takeRole(root, account, pool, grant);
