@@ -241,8 +241,10 @@ export function createWorker(ports: WorkerPorts, options: RuntimeOptions): Runti
   // Sessions.
 
   async function register(isFirst: boolean): Promise<void> {
-    const id = ports.ids.next();
     for (let failures = 1; !draining; failures += 1) {
+      // A session of its own for each try: a row that was written without an answer has been seen silent since then, and the same
+      // session written anew, its beat the same, would be declared lost before its lease is over.
+      const id = ports.ids.next();
       try {
         await ports.inboxes.create(id);
         const since = momentOf(clock);
