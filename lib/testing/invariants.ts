@@ -1,5 +1,6 @@
 import type { Dispatch } from '../pool/dispatch.ts';
 import { isOwned, type Job } from '../pool/job.ts';
+import type { WorkerRow } from '../pool/worker.ts';
 import { fingerprintOf, type StartCommand, type StopReason } from '../wire/index.ts';
 import type { Call, CallResult } from './calls.ts';
 import type { MemoryServices } from './memory-services.ts';
@@ -151,6 +152,15 @@ export class Checker {
     if (before.status === 'admitted') return;
     this.#check(after.status !== 'admitted' && isSame(before.outcome, after.outcome), 'G3 exact dispatch', changes);
     if (before.status === 'ended') this.#check(after.status === 'ended' && isSame(before.end, after.end), 'G7 ends are final', changes);
+  };
+
+  readonly worker = (workerId: string, before: WorkerRow | undefined, after: WorkerRow): void => {
+    if (after.state !== 'lost' || before?.state === 'lost') return;
+    const { scheduler, leaseMs } = this.#options;
+    for (const [{ name }, sentAt] of this.#renewedAt) {
+      const what = `${workerId} was declared lost ${scheduler.now() - sentAt} ms after what it sent last renewed its lease of ${leaseMs} ms`;
+      if (name === workerId) this.#check(scheduler.now() - sentAt >= leaseMs, 'lease', what);
+    }
   };
 
   /** Hears of every call on the network. */

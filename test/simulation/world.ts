@@ -99,7 +99,10 @@ export class World {
       observe: {
         job: this.#checker.job,
         dispatch: this.#checker.dispatch,
-        worker: (workerId, _, { state }) => state === 'lost' && this.#givenUp.add(workerId),
+        worker: (workerId, before, after) => {
+          this.#checker.worker(workerId, before, after);
+          if (after.state === 'lost' || (before && before.session !== after.session)) this.#givenUp.add(workerId);
+        },
       },
       telemetry: ({ name }) => ({
         decided: ({ subject, key, decision, rule }) => {
