@@ -1,8 +1,11 @@
 import fc from 'fast-check';
-import { afterAll, expect, test } from 'vitest';
+import { afterAll, expect, test, vi } from 'vitest';
 import { FAULTS, leftAfter, leftAfterDeadLetter, pointsOf, touchedBefore } from '../support/crash-points.ts';
 import { difference } from '../support/left-behind.ts';
 import { scenarios } from './crash-scenarios.ts';
+
+// Hundreds of runs in each test.
+vi.setConfig({ testTimeout: 60_000 });
 
 let covered = 0;
 
@@ -20,7 +23,7 @@ test.for(scenarios)('whichever call fails, and however: $name', async (scenario)
     const left = await leftAfter(scenario, point);
     if (!left.wasHit) continue;
     covered += 1;
-    isSweptUp ||= left.isSweptUp && !calm.isSweptUp;
+    isSweptUp ||= left.isWaiting && !calm.isWaiting;
     const otherwise = difference(calm, left);
     if (otherwise) failures.push(`${point.fault} ${point.times} at call ${point.call}, ${point.method}: ${otherwise}`);
   }

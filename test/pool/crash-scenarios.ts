@@ -295,10 +295,11 @@ export const scenarios: readonly Scenario[] = [
     ended: 'd1 ended (succeeded) | d1 succeeded | nothing sent',
   }),
   ...at('failed to stop', [report('stop-failed', failed)], {
-    assigned: 'd1 assigned | d1 admitted | nothing sent',
+    assigned: 'd1 assigned | d1 admitted | s1 start d1',
     running: 'd1 running | d1 started | nothing sent',
     stopping: 'd1 stopping (stop-requested) | d1 admitted | nothing sent',
-    releasing: 'd1 running | d1 started | nothing sent',
+    releasing: 'd1 assigned | d1 admitted | s1 start d1',
+    'releasing, ran': 'd1 running | d1 started | nothing sent',
     'pending (owner-lost)': 'd1 assigned | d1 admitted | s2 start d1',
     ended: 'd1 ended (succeeded) | d1 succeeded | nothing sent',
   }),

@@ -10,6 +10,7 @@ import { Calls, type Network } from '../../lib/testing/calls.ts';
 import type { IndexLag } from '../../lib/testing/frozen.ts';
 import { EventSource, type InvocationFate, promptly } from '../../lib/testing/functions.ts';
 import { Checker, type Violation } from '../../lib/testing/invariants.ts';
+import type { MemoryQueue } from '../../lib/testing/memory-queue.ts';
 import { MemoryServices } from '../../lib/testing/memory-services.ts';
 import { Process } from '../../lib/testing/process.ts';
 import { Scheduler } from '../../lib/testing/scheduler.ts';
@@ -47,6 +48,8 @@ export class ControlPlane {
   readonly #checker: Checker;
   readonly #violations: Violation[] = [];
   readonly #telemetry: Telemetry;
+  readonly #invocations: InvocationFate;
+  readonly #functions: readonly EventSource[];
   #lags = false;
   #sweeps = 0;
   #sends = 0;
@@ -54,6 +57,7 @@ export class ControlPlane {
   constructor({ startsAt, settings, network = calm, invocations = promptly }: ControlPlaneOptions = {}) {
     const scheduler = new Scheduler(startsAt === undefined ? {} : { startsAt });
     this.scheduler = scheduler;
+    this.#invocations = invocations;
     this.settings = { ...DEFAULT_SETTINGS, ...settings };
     this.#checker = new Checker({
       scheduler,
@@ -70,22 +74,24 @@ export class ControlPlane {
       count: (name) => this.counts.set(name, (this.counts.get(name) ?? 0) + 1),
       failed() {},
     };
-    for (const [name, queue, consume] of [
-      ['request', this.services.requests, consumeRequest],
-      ['report', this.services.reports, consumeReport],
-    ] as const) {
-      new EventSource({
-        name,
-        scheduler,
-        queue,
-        fate: invocations,
-        handler: (process, batch) => ({
-          consume: (delivery) => consume(this.#ports(process), this.settings, delivery),
-          source: this.#calls.port(this.services.source(queue, batch), 'queue', process),
-          telemetry: this.#telemetry,
-        }),
-      });
-    }
+    this.#functions = [
+      this.#function('request', this.services.requests, consumeRequest),
+      this.#function('report', this.services.reports, consumeReport),
+    ];
+  }
+
+  #function(name: string, queue: MemoryQueue, consume: typeof consumeReport): EventSource {
+    return new EventSource({
+      name,
+      scheduler: this.scheduler,
+      queue,
+      fate: this.#invocations,
+      handler: (process, batch) => ({
+        consume: (delivery) => consume(this.#ports(process), this.settings, delivery),
+        source: this.#calls.port(this.services.source(queue, batch), 'queue', process),
+        telemetry: this.#telemetry,
+      }),
+    });
   }
 
   now(): number {
@@ -101,7 +107,8 @@ export class ControlPlane {
     const { inboxes, workers } = this.services;
     await inboxes.create(session);
     await workers.register({ workerId, session, capacity, leaseMs: LEASE_MS, registeredAt: this.now() });
-    if (isSeen) await workers.change(workerId, { session, states: ['active', 'draining'] }, { generation: (await workers.poolState()).generation });
+    if (isSeen)
+      await workers.change(workerId, { session, states: ['active', 'draining'] }, { generation: (await workers.poolState()).generation });
   }
 
   /** A change that no index and no cached list shows. */
@@ -139,9 +146,11 @@ export class ControlPlane {
     for (const report of reports) this.services.reports.send({ body: encodeReport(report) });
   }
 
-  /** Until nothing happens any more by itself: every message is consumed or dead-lettered. */
+  /** Until every message is consumed or dead-lettered, and no function is at work. */
   async rest(): Promise<void> {
-    for (let steps = 0; await this.scheduler.step(); steps++) {
+    const { requests, reports } = this.services;
+    const isAtWork = () => requests.size + reports.size > 0 || this.#functions.some(({ inFlight }) => inFlight > 0);
+    for (let steps = 0; isAtWork() && (await this.scheduler.step()); steps++) {
       this.#assertSound();
       if (steps > MOST_STEPS) throw new Error('does not come to rest');
     }
