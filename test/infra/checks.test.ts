@@ -27,7 +27,11 @@ describe('refused at synthesis, naming the construct and what to change', () => 
       { restart: { type: 'on-failure', maxAttempts: 2, backoff: Duration.hours(1) } },
       /`restart.backoff` is 1 hour; it must be between 1 second and 5 minutes/,
     ],
-    ['fewer batches at once than SQS sources take', { maxConcurrency: 1 }, /`maxConcurrency` is 1; it must be a whole number from 2 to 1000/],
+    [
+      'fewer batches at once than SQS sources take',
+      { maxConcurrency: 1 },
+      /`maxConcurrency` is 1; it must be a whole number from 2 to 1000/,
+    ],
   ];
   for (const [name, props, message] of refusals) {
     test(name, () => {
