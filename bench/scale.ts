@@ -64,7 +64,7 @@ export async function scale(): Promise<ScaleResult> {
   return { bench: 'scale', workers: WORKERS, payloadBytes: PAYLOAD.byteLength, cases, breaches };
 }
 
-async function measure(jobs: number): Promise<ScaleCase> {
+export async function measure(jobs: number): Promise<ScaleCase> {
   const scheduler = new Scheduler();
   const services = new MemoryServices({ clock: scheduler, timer: scheduler });
   const ports = services.poolPorts();
