@@ -1,0 +1,193 @@
+import { describe, expect, test } from 'vitest';
+import type { Dispatch } from '../../lib/pool/dispatch.ts';
+import type { Job } from '../../lib/pool/job.ts';
+import { Checker, type Violation } from '../../lib/testing/invariants.ts';
+import { MemoryServices } from '../../lib/testing/memory-services.ts';
+import { Process } from '../../lib/testing/process.ts';
+import { Scheduler } from '../../lib/testing/scheduler.ts';
+
+/** A checker that cannot fail proves nothing: each guarantee is broken here, once. */
+function setup() {
+  const scheduler = new Scheduler();
+  const violations: Violation[] = [];
+  const leaseMs = 30_000;
+  const checker = new Checker({ scheduler, leaseMs, services: () => services, onViolation: (violation) => violations.push(violation) });
+  const services = new MemoryServices({ clock: scheduler, timer: scheduler, observe: { job: checker.job, dispatch: checker.dispatch } });
+  const worker = (name: string) => {
+    const process = new Process(scheduler, { name, kind: 'worker' });
+    renew(process);
+    return process;
+  };
+  const renew = (by: Process) =>
+    checker.heard({ by, service: 'registry', method: 'register', args: [] }, scheduler.now(), { value: undefined });
+  return { scheduler, checker, services, worker, renew, leaseMs, broken: () => violations.map(({ guarantee }) => guarantee) };
+}
+
+const head = { key: 'k', dispatchId: 'd1', fingerprint: 'f', attempt: 1, admittedAt: 1 };
+const owner = (worker: string) => ({ worker, session: `session-${worker}` });
+const assigned = (fence: number, worker: string): Job => ({ ...head, status: 'assigned', fence, owner: owner(worker), assignedAt: 1 });
+const running = (fence: number, worker: string): Job => ({
+  ...assigned(fence, worker),
+  status: 'running',
+  owner: owner(worker),
+  assignedAt: 1,
+  startedAt: 1,
+});
+const ended: Job = {
+  ...head,
+  status: 'ended',
+  fence: 2,
+  recordedAt: 2_000_000_000_000,
+  settled: { outcome: { outcome: 'started', at: 1 }, end: { status: 'succeeded', finishedAt: 2 } },
+};
+const dispatch: Dispatch = {
+  dispatchId: 'd1',
+  key: 'k',
+  fingerprint: 'f',
+  fence: 2,
+  requestedAt: 1,
+  status: 'started',
+  outcome: { outcome: 'started', at: 1 },
+};
+
+describe('the checker sees', () => {
+  test('one fence given to two owners (G1)', () => {
+    const { checker, broken } = setup();
+    checker.job('k', undefined, assigned(2, 'a'));
+    checker.job('k', assigned(2, 'a'), assigned(2, 'b'));
+    expect(broken()).toEqual(['G1 one owner']);
+  });
+
+  test('a fence that falls (G1)', () => {
+    const { checker, broken } = setup();
+    checker.job('k', undefined, assigned(3, 'a'));
+    checker.job('k', assigned(3, 'a'), assigned(2, 'b'));
+    expect(broken()).toEqual(['G1 one owner']);
+  });
+
+  test('a start command to a session that was not given the fence (G1)', () => {
+    const { checker, broken } = setup();
+    checker.job('k', undefined, assigned(2, 'a'));
+    const start = { op: 'start', key: 'k', dispatchId: 'd1', fingerprint: 'f', fence: 2, attempt: 1, payload: new Uint8Array() } as const;
+    checker.startSent({ ...start, session: 'session-a' });
+    expect(broken()).toEqual([]);
+    checker.startSent({ ...start, session: 'session-b' });
+    expect(broken()).toEqual(['G1 one owner']);
+  });
+
+  test('a handler started while another worker has one alive (G2)', async () => {
+    const { checker, services, worker, broken } = setup();
+    const [a, b] = [worker('a'), worker('b')];
+    await services.jobs.commit(assigned(2, 'a'), undefined);
+    checker.up(checker.starting(a, 'k', 'd1', 2));
+    await services.jobs.commit(assigned(3, 'b'), 'rev-1');
+    checker.starting(b, 'k', 'd1', 3);
+    expect(broken()).toEqual(['G2 one live handler']);
+  });
+
+  test('no breach where the other one is frozen and the fence is higher, but one where it is not (G2)', async () => {
+    const { checker, services, worker, broken } = setup();
+    const [a, b] = [worker('a'), worker('b')];
+    await services.jobs.commit(assigned(2, 'a'), undefined);
+    checker.up(checker.starting(a, 'k', 'd1', 2));
+    a.freeze();
+    await services.jobs.commit(assigned(3, 'b'), 'rev-1');
+    checker.over(checker.starting(b, 'k', 'd1', 3));
+    expect(broken()).toEqual([]);
+    checker.starting(b, 'k', 'd1', 2);
+    expect(broken()).toContain('G2 one live handler');
+  });
+
+  test('a write that the resource refused to a worker that was never frozen (G2)', () => {
+    const { checker, worker, broken } = setup();
+    checker.refusedWrite(worker('a'), 'k', 2);
+    expect(broken()).toEqual(['G2 one live handler']);
+  });
+
+  test('an outcome that changes, and a fingerprint that does (G3)', () => {
+    const { checker, broken } = setup();
+    checker.dispatch('d1', dispatch, { ...dispatch, outcome: { outcome: 'started', at: 5 } });
+    checker.dispatch('d1', dispatch, { ...dispatch, fingerprint: 'other' });
+    expect(broken()).toEqual(['G3 exact dispatch', 'G3 exact dispatch']);
+  });
+
+  test('a payload that was not admitted (G3)', async () => {
+    const { checker, services, broken } = setup();
+    await services.dispatches.admit({ ...dispatch, status: 'admitted', fingerprint: 'f' }, new Uint8Array());
+    checker.payload('d1', 'k', new TextEncoder().encode('other'));
+    expect(broken()).toEqual(['G3 exact dispatch']);
+  });
+
+  test('a handler started twice on one worker, and one stopped that nobody asked to stop (G4)', async () => {
+    const { checker, services, worker, broken } = setup();
+    const a = worker('a');
+    await services.jobs.commit(running(2, 'a'), undefined);
+    const handler = checker.starting(a, 'k', 'd1', 2);
+    checker.starting(a, 'k', 'd1', 2);
+    checker.stopping(handler, 'stop-requested');
+    expect(broken()).toEqual(['G4 a repeated start is harmless', 'G4 a repeated start is harmless']);
+  });
+
+  test('an ended job taken up again, ended otherwise, or started for a dispatch that is over (G7)', async () => {
+    const { checker, services, worker, broken } = setup();
+    checker.job('k', ended, { ...assigned(2, 'a') });
+    checker.job('k', ended, { ...ended, settled: { outcome: { outcome: 'cancelled', by: 'stop' } } });
+    await services.dispatches.change(
+      { ...dispatch, status: 'ended', end: { status: 'succeeded', finishedAt: 2 }, expiresAt: 2_000_000_000_000 },
+      'absent',
+    );
+    await services.jobs.commit(assigned(2, 'a'), undefined);
+    checker.starting(worker('a'), 'k', 'd1', 2);
+    expect(broken()).toEqual(['G7 ends are final', 'G7 ends are final', 'G7 ends are final']);
+  });
+
+  test('a job that was being stopped and is taken up again', () => {
+    const { checker, broken } = setup();
+    const stopping: Job = {
+      ...assigned(2, 'a'),
+      status: 'stopping',
+      owner: owner('a'),
+      assignedAt: 1,
+      stopReason: 'stop-requested',
+      stopRequestedAt: 1,
+    };
+    checker.job('k', stopping, assigned(3, 'b'));
+    expect(broken()).toEqual(['G6 no job lost']);
+  });
+
+  test('a handler that is not told at two thirds of the lease, and one that lives at its end', async () => {
+    const { checker, services, scheduler, worker, leaseMs, broken } = setup();
+    const a = worker('a');
+    await services.jobs.commit(assigned(2, 'a'), undefined);
+    const handler = checker.starting(a, 'k', 'd1', 2);
+    await scheduler.advance((leaseMs * 2) / 3 + 10);
+    expect(broken()).toEqual(['lease']);
+    handler.isLost = true;
+    await scheduler.advance(leaseMs / 3);
+    expect(broken()).toEqual(['lease', 'lease']);
+  });
+
+  test('a worker declared lost before its lease is over', async () => {
+    const { checker, scheduler, worker, leaseMs, broken } = setup();
+    worker('a');
+    const row = { workerId: 'a', session: 's', state: 'active', beat: 0, leaseMs, capacity: 1, running: 0, registeredAt: 1 } as const;
+    await scheduler.advance(leaseMs);
+    checker.worker('a', row, { ...row, state: 'lost' });
+    expect(broken()).toEqual([]);
+    worker('b');
+    checker.worker('b', row, { ...row, state: 'lost' });
+    expect(broken()).toEqual(['lease']);
+  });
+
+  test('nothing wrong with a worker that renews in time', async () => {
+    const { checker, services, scheduler, worker, renew, leaseMs, broken } = setup();
+    const a = worker('a');
+    await services.jobs.commit(assigned(2, 'a'), undefined);
+    checker.starting(a, 'k', 'd1', 2);
+    for (let i = 0; i < 6; i++) {
+      await scheduler.advance(leaseMs / 3);
+      renew(a);
+    }
+    expect(broken()).toEqual([]);
+  });
+});
