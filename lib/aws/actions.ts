@@ -18,6 +18,9 @@ export const actions = {
   requests: { requestQueue: ['sqs:SendMessage'] },
   /** Deletes the inboxes of sessions that are over. Whoever lists queues lists those of the account. */
   keeper: { inboxes: ['sqs:DeleteQueue'], anything: ['sqs:ListQueues'] },
+  rounds: { jobsTable: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'] },
+  /** Whoever wakes an execution names it by its task token alone. */
+  machine: { resyncMachine: ['states:StartExecution'], anything: ['states:SendTaskSuccess'] },
   registry: { workersTable: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'] },
   inboxes: { inboxes: ['sqs:CreateQueue', 'sqs:ReceiveMessage', 'sqs:DeleteMessage'] },
   reports: { reportQueue: ['sqs:SendMessage'] },
@@ -42,5 +45,6 @@ export type Resource =
   | 'sourceQueue'
   | 'deadLetterQueue'
   | 'configParameter'
+  | 'resyncMachine'
   /** `*`: the service knows no narrower one. */
   | 'anything';

@@ -24,6 +24,7 @@ const noSuchPool: Verdict = { code: 'no-such-pool', retryable: false };
 
 const verdicts: Readonly<Record<string, Verdict>> = {
   BandwidthLimitExceeded: throttled,
+  ExecutionLimitExceeded: throttled,
   KmsThrottled: throttled,
   'KMS.ThrottlingException': throttled,
   LimitExceededException: throttled,
@@ -96,6 +97,7 @@ const verdicts: Readonly<Record<string, Verdict>> = {
   'AWS.SimpleQueueService.NonExistentQueue': notFound,
   ParameterNotFound: noSuchPool,
   ResourceNotFoundException: noSuchPool,
+  StateMachineDoesNotExist: noSuchPool,
   TableNotFoundException: noSuchPool,
 };
 
@@ -186,4 +188,14 @@ export function cancellation(error: unknown): readonly (Item | undefined)[] | un
 
 export function isMissingQueue(error: unknown): boolean {
   return error instanceof Error && verdicts[error.name]?.code === 'not-found';
+}
+
+/** An execution of this name runs, or ran within the last 90 days. */
+export function isNameTaken(error: unknown): boolean {
+  return error instanceof Error && error.name === 'ExecutionAlreadyExists';
+}
+
+/** The task was answered, timed out, or is not known: its execution has gone on without it. */
+export function isTaskOver(error: unknown): boolean {
+  return error instanceof Error && ['TaskTimedOut', 'TaskDoesNotExist', 'InvalidToken'].includes(error.name);
 }

@@ -9,6 +9,7 @@ import {
   TransactionCanceledException,
   TransactionConflictException,
 } from '@aws-sdk/client-dynamodb';
+import { ExecutionLimitExceeded, StateMachineDoesNotExist } from '@aws-sdk/client-sfn';
 import {
   BatchRequestTooLong,
   InvalidMessageContents,
@@ -51,6 +52,7 @@ describe('an error of the SDK', () => {
     ['throttled', new RequestThrottled(options)],
     ['throttled', new OverLimit(options)],
     ['throttled', new KmsThrottled(options)],
+    ['throttled', new ExecutionLimitExceeded(options)],
     ['unavailable', new TransactionConflictException(options)],
     ['unavailable', cancelled('None', 'TransactionConflict')],
     ['throttled', cancelled('ThrottlingError', 'None')],
@@ -93,6 +95,7 @@ describe('an error of the SDK', () => {
     ['not-found', sqsError('AWS.SimpleQueueService.NonExistentQueue')],
     ['no-such-pool', new ResourceNotFoundException(options)],
     ['no-such-pool', new ParameterNotFound(options)],
+    ['no-such-pool', new StateMachineDoesNotExist(options)],
   ])('is %s and no retry mends it: %s', (code, error) => {
     expect(translate('job "a:17"', error)).toMatchObject({ code, retryable: false, cause: error });
   });

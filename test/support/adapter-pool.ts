@@ -101,6 +101,7 @@ export async function adapterPool(): Promise<AdapterPool> {
     sourceQueue: [queueArn(`${name}-requests.fifo`), queueArn(`${name}-reports`)],
     deadLetterQueue: [queueArn(`${name}-dead-requests.fifo`), queueArn(`${name}-dead-reports`)],
     anything: ['*'],
+    resyncMachine: [config.resyncMachineArn],
     configParameter: [`arn:aws:ssm:${region}:${account}:parameter/holdfast/${poolName}/config`],
   };
 
