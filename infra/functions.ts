@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import { ArnFormat, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
+import { Duration, RemovalPolicy } from 'aws-cdk-lib';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
 import { PolicyDocument, type PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
@@ -52,7 +52,8 @@ export function makeFunctions(
   ];
   const owned = allow(['dynamodb:Query'], indexArn(pool.jobsTable, byOwner));
   const startRounds = allow(['states:StartExecution'], pool.machineArn);
-  const wakeRounds = allow(['states:SendTaskSuccess'], pool.machineArn);
+  // The service knows no narrower resource: a task token names its execution, and nobody else has it.
+  const wakeRounds = allow(['states:SendTaskSuccess'], '*');
 
   const request = makeFunction(scope, 'request', { timeout: TIMEOUT, memorySize: 256 }, environment, [
     ...decide,
@@ -74,8 +75,8 @@ export function makeFunctions(
     allow(['dynamodb:Scan', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'], workers),
     allow(sendMessages, pool.requestQueue.queueArn),
     allow(['sqs:DeleteQueue'], pool.inboxArns),
-    // Listing knows no resource but all queues; what it tells are names.
-    allow(['sqs:ListQueues'], Stack.of(scope).formatArn({ service: 'sqs', resource: '*', arnFormat: ArnFormat.NO_RESOURCE_NAME })),
+    // The service knows no narrower resource; what it tells are names.
+    allow(['sqs:ListQueues'], '*'),
     startRounds,
   ]);
   const resync = makeFunction(scope, 'resync', { timeout: Duration.minutes(1), memorySize: 512 }, environment, [
