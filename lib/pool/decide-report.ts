@@ -8,9 +8,9 @@ import { assignedAs, ended, pending, running, stoppedEnding } from './transition
 /**
  * Table 2: a report and the record of its key. A report settles a job or makes it wait; it never assigns.
  *
- * A matching report is read as an *answer*: the job is up, it is over, it has to be tried again, or nothing changed. The job's
- * status then says what the answer means: one that is being stopped has ended by it; one that waits has overtaken most
- * answers; one that ended repeats what it owes (decision.ts). A report that does not match settles at most the end of a dispatch
+ * A matching report is read as an *answer* (`answerOf`): the job is up, it is over, it has to be tried again, or nothing changed; a
+ * job that is being stopped is over by whatever answers the stop. One that waits has overtaken most answers; one that ended
+ * repeats what it owes (decision.ts). A report that does not match settles at most the end of a dispatch
  * that no job names, and tells a handler that must not run to stop.
  */
 export interface ReportSnapshot {
@@ -21,14 +21,21 @@ export interface ReportSnapshot {
   readonly holder?: Dispatch;
 }
 
-/** Reports that say that no handler is alive; true of the worker whatever session it has by now. */
-const ENDS: ReadonlySet<FactReport['type']> = new Set(['finished', 'stopped', 'start-failed', 'released']);
+/** A report that says that no handler is alive; true of the worker whatever session it has by now. */
+type EndReport = Extract<FactReport, { readonly type: 'finished' | 'stopped' | 'start-failed' | 'released' }>;
+
+function isEnd(report: FactReport): report is EndReport {
+  return report.type === 'finished' || report.type === 'stopped' || report.type === 'start-failed' || report.type === 'released';
+}
+
+/** All that a report is judged by besides the records: it places nothing, so it knows no workers. */
+export type ReportContext = Pick<Context, 'now' | 'settings'>;
 
 /** Whether the report speaks of what the record speaks of: the same dispatch and fence and, where there is one, the owner. */
 export function matches(job: Job, report: FactReport): boolean {
   if (job.dispatchId !== report.dispatchId || job.fence !== report.fence) return false;
   if (job.status === 'pending' || job.status === 'ended') return true;
-  return job.owner.worker === report.worker && (ENDS.has(report.type) || job.owner.session === report.session);
+  return job.owner.worker === report.worker && (isEnd(report) || job.owner.session === report.session);
 }
 
 /** Which dispatch records the decider has to see: most reports match, and need none. */
@@ -37,14 +44,14 @@ export function namedByReport(report: FactReport, job: Job | undefined): { reado
   return job && matches(job, report) ? holder : { dispatch: report.dispatchId, ...holder };
 }
 
-export function decideReport(snapshot: ReportSnapshot, report: FactReport, context: Context): Decision {
+export function decideReport(snapshot: ReportSnapshot, report: FactReport, context: ReportContext): Decision {
   const { job, holder } = snapshot;
   if (report.type === 'confirmed') return { rule: 'confirmed', effects: [{ type: 'count', name: 'confirmed-ignored' }] };
   if (job && matches(job, report)) return decideMatching(job, report, holder, context);
   if (job?.dispatchId === report.dispatchId && report.fence > job.fence) {
     // A table restored to an earlier moment: the worker knows more than the record.
     if (report.type === 'started') return { rule: 'started above the record', effects: [confirm(report)] };
-    if (ENDS.has(report.type) && job.status !== 'ended') return decideMatching(withFenceOf(report, job), report, holder, context);
+    if (isEnd(report) && job.status !== 'ended') return decideMatching(withFenceOf(report, job), report, holder, context);
   }
   return decideUnmatched(snapshot, report, context);
 }
@@ -55,13 +62,19 @@ type Answer =
   | { readonly type: 'again'; readonly because: PendingJob['because']; readonly dueAt: EpochMs; readonly attempt: number }
   | { readonly type: 'unchanged' };
 
-function answerOf(job: LiveJob, report: FactReport, { now, settings }: Context): Answer {
+function answerOf(job: LiveJob, report: FactReport, { now, settings }: ReportContext): Answer {
   const again = (because: PendingJob['because'], delayMs: number, attempt = job.attempt): Answer => ({
     type: 'again',
     because,
     dueAt: now + delayMs,
     attempt,
   });
+  if (job.status === 'stopping' && (isEnd(report) || report.type === 'refused')) {
+    // It ends by whatever answers the stop; as stopped, unless it was quicker to end by itself.
+    const ending =
+      report.type === 'finished' ? endingOf(report, job) : stoppedEnding(job.startedAt ?? report.startedAt, report.at, job.stopReason);
+    return { type: 'over', ending };
+  }
   switch (report.type) {
     case 'started':
       return { type: 'up', startedAt: report.startedAt };
@@ -86,7 +99,7 @@ function answerOf(job: LiveJob, report: FactReport, { now, settings }: Context):
   }
 }
 
-function decideMatching(job: Job, report: FactReport, holder: Dispatch | undefined, context: Context): Decision {
+function decideMatching(job: Job, report: FactReport, holder: Dispatch | undefined, context: ReportContext): Decision {
   const { now } = context;
   if (job.status === 'ended') return { rule: `${report.type} repeated`, effects: owed(job, now) };
   // A job that waits for its restart counts the attempt to come; the report that comes again is about the one before.
@@ -105,10 +118,8 @@ function decideMatching(job: Job, report: FactReport, holder: Dispatch | undefin
     // Not the stop again, which the worker itself tries with backoff.
     return { rule, effects: job.status === 'stopping' ? [] : owed(job, now) };
   }
-  if (job.status === 'stopping' || answer.type === 'over') {
-    const stopped = job.status === 'stopping' && report.type !== 'finished';
-    const ending = stopped ? stoppedEnding(job.startedAt ?? report.startedAt, report.at, job.stopReason) : endingOf(report, job);
-    const next = ended(job, ending, now);
+  if (answer.type === 'over') {
+    const next = ended(job, answer.ending, now);
     return { rule, next, effects: owed(next, now) };
   }
   const busy = report.type === 'refused' && report.reason === 'key-busy' ? { busyAnswers: (job.busyAnswers ?? 0) + 1 } : {};
@@ -123,7 +134,13 @@ function decideMatching(job: Job, report: FactReport, holder: Dispatch | undefin
 }
 
 /** Nobody owns the job any more: it was let go, or taken from its owner, and what that owner says was overtaken. */
-function decideWaiting(job: PendingJob, report: FactReport, answer: Answer, holder: Dispatch | undefined, { now }: Context): Decision {
+function decideWaiting(
+  job: PendingJob,
+  report: FactReport,
+  answer: Answer,
+  holder: Dispatch | undefined,
+  { now }: ReportContext,
+): Decision {
   const rule = `${report.type} at pending`;
   // A start that failed is news only of an owner that was given up on; otherwise this job waits because of that very failure.
   const news = report.type === 'finished' || job.because === 'owner-lost' || job.because === 'unrecognized';
@@ -147,12 +164,12 @@ function decideUp(job: OwnedJob, startedAt: EpochMs, now: EpochMs, rule: string)
   return { rule, ...(known ? {} : { next: up }), effects: [...settled, ...owed(up, now)] };
 }
 
-function decideUnmatched({ job, dispatch }: ReportSnapshot, report: FactReport, { now }: Context): Decision {
+function decideUnmatched({ job, dispatch }: ReportSnapshot, report: FactReport, { now }: ReportContext): Decision {
   const isNamed = job?.dispatchId === report.dispatchId || job?.next === report.dispatchId;
   const isLive = dispatch?.status === 'started';
   const counted: readonly Effect[] = [{ type: 'count', name: 'report-unmatched' }, ...(job?.status === 'ended' ? owed(job, now) : [])];
 
-  if (ENDS.has(report.type)) {
+  if (isEnd(report)) {
     if (isNamed || !(isLive || (!job && !dispatch))) return { rule: `${report.type} unmatched`, effects: counted };
     const startedAt = dispatch?.status === 'started' ? { startedAt: dispatch.outcome.at } : {};
     const { dispatchId, key, fingerprint, fence } = report;
@@ -173,26 +190,30 @@ function decideUnmatched({ job, dispatch }: ReportSnapshot, report: FactReport, 
   return { rule: 'started unmatched', effects: [tell(stopCommand(report, report)), ...counted] };
 }
 
-/** How a dispatch ends by this report, the time being the worker's. */
-function endingOf(report: FactReport, job: { readonly startedAt?: EpochMs; readonly attempt?: number }): Ending {
-  const finishedAt = report.at;
-  const startedAt = job.startedAt ?? report.startedAt;
-  if (report.type === 'stopped') return stoppedEnding(startedAt, finishedAt, 'stop-requested');
-  const error =
-    report.type === 'released'
-      ? RECORD_LOST
-      : 'error' in report && report.error
-        ? { code: report.error.code, message: report.error.message }
-        : undefined;
-  if (report.type === 'finished' && !error) {
-    const { result, resultOmitted } = report;
-    const kept = { ...(result === undefined ? {} : { result }), ...(resultOmitted ? { resultOmitted } : {}) };
-    return { outcome: { outcome: 'started', at: startedAt ?? finishedAt }, end: { status: 'succeeded', finishedAt, ...kept } };
+/** How a dispatch ends by this report, the time being the worker's (R6, R7). */
+function endingOf(report: EndReport, known: { readonly startedAt?: EpochMs; readonly attempt?: number }): Ending {
+  const { at: finishedAt } = report;
+  const startedAt = known.startedAt ?? report.startedAt;
+  switch (report.type) {
+    case 'finished': {
+      const outcome = { outcome: 'started', at: startedAt ?? report.startedAt } as const;
+      const { error, result, resultOmitted } = report;
+      if (error) return { outcome, end: { status: 'failed', finishedAt, error: { code: error.code, message: error.message } } };
+      const kept = { ...(result === undefined ? {} : { result }), ...(resultOmitted ? { resultOmitted } : {}) };
+      return { outcome, end: { status: 'succeeded', finishedAt, ...kept } };
+    }
+    case 'stopped':
+      return stoppedEnding(startedAt, finishedAt, 'stop-requested');
+    case 'start-failed':
+    case 'released': {
+      const { code, message } = report.type === 'released' ? RECORD_LOST : report.error;
+      const error = { code, message };
+      if (startedAt === undefined) return { outcome: { outcome: 'start-failed', error, attempts: known.attempt ?? 1 } };
+      return { outcome: { outcome: 'started', at: startedAt }, end: { status: 'failed', finishedAt, error } };
+    }
+    default:
+      return report satisfies never;
   }
-  const failure = error ?? RECORD_LOST;
-  if (startedAt === undefined && report.type !== 'finished')
-    return { outcome: { outcome: 'start-failed', error: failure, attempts: job.attempt ?? 1 } };
-  return { outcome: { outcome: 'started', at: startedAt ?? finishedAt }, end: { status: 'failed', finishedAt, error: failure } };
 }
 
 const RECORD_LOST = { code: 'record-lost', message: 'the worker let the job go, and no record of it was there to place it by' };

@@ -3,7 +3,6 @@ import { decideReport, namedByReport, type ReportSnapshot } from './decide-repor
 import { summarize } from './decision.ts';
 import { carryOut } from './effects.ts';
 import { PoolError } from './errors.ts';
-import { contextOf } from './handle-request.ts';
 import type { Job } from './job.ts';
 import type { PoolPorts, Versioned } from './ports.ts';
 import { reassignPage } from './reassign.ts';
@@ -40,7 +39,7 @@ async function reassign(ports: PoolPorts, workerId: string): Promise<void> {
 async function handleFact(ports: PoolPorts, settings: PoolSettings, report: FactReport): Promise<void> {
   for (let tries = 0; tries < TRIES; tries++) {
     const { job, snapshot } = await load(ports, report);
-    const decision = decideReport(snapshot, report, await contextOf(ports, settings));
+    const decision = decideReport(snapshot, report, { now: ports.clock.now(), settings });
     const { type, key, worker, fence } = report;
     ports.telemetry.decided({ subject: type, key, decision: summarize(decision), rule: decision.rule, worker, fence });
     const carried = await carryOut({ ports, settings, checksOwner: false }, decision, job?.rev);

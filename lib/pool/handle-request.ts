@@ -58,7 +58,7 @@ async function load(ports: PoolPorts, request: Request): Promise<{ job?: Version
   };
 }
 
-export async function contextOf(ports: PoolPorts, settings: PoolSettings): Promise<Context> {
+async function contextOf(ports: PoolPorts, settings: PoolSettings): Promise<Context> {
   const [listed, pool] = await Promise.all([ports.workers.list(), ports.workers.poolState()]);
   // With nobody to place at, a worker that has just come is worth a look; not at each message of a pool that is full.
   const workers = listed.some((row) => isEligible(row, pool.generation)) ? listed : await ports.workers.list(FRESH_MS);

@@ -1,7 +1,6 @@
 import { summarize } from '../pool/decision.ts';
 import { carryOut } from '../pool/effects.ts';
 import { PoolError } from '../pool/errors.ts';
-import { contextOf } from '../pool/handle-request.ts';
 import type { PoolSettings } from '../pool/settings.ts';
 import type { WorkerRow } from '../pool/worker.ts';
 import type { ResyncEntry, ResyncReport } from '../wire/index.ts';
@@ -96,7 +95,7 @@ async function applyEntry(
     const holder =
       entry.state === 'refused' && entry.reason === 'key-busy' ? await ports.dispatches.get(entry.running.dispatchId) : undefined;
     const snapshot = { row, ...(job ? { job: job.record } : {}), ...(dispatch ? { dispatch } : {}), ...(holder ? { holder } : {}) };
-    const decision = decideEntry(snapshot, entry, answering, await contextOf(ports, settings));
+    const decision = decideEntry(snapshot, entry, answering, { now: ports.clock.now(), settings });
     ports.telemetry.decided({
       subject: `entry ${entry.state}`,
       key: entry.key,

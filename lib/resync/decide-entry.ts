@@ -1,5 +1,5 @@
-import { decideReport, type ReportSnapshot } from '../pool/decide-report.ts';
-import { assignRequest, type Context, type Decision, type Effect, owed, settleStarted } from '../pool/decision.ts';
+import { decideReport, type ReportContext, type ReportSnapshot } from '../pool/decide-report.ts';
+import { assignRequest, type Decision, type Effect, owed, settleStarted } from '../pool/decision.ts';
 import type { Job, OwnedJob } from '../pool/job.ts';
 import { ended, pending, running, stoppedEnding } from '../pool/transitions.ts';
 import type { Owner, WorkerRow } from '../pool/worker.ts';
@@ -23,7 +23,7 @@ export interface EntrySnapshot extends ReportSnapshot {
 /** How the entry came: asked about on this page, or found running without being asked. */
 export type Answering = Pick<ResyncReport, 'worker' | 'session' | 'at'> & { readonly asked?: Asked };
 
-export function decideEntry(snapshot: EntrySnapshot, entry: ResyncEntry, answering: Answering, context: Context): Decision {
+export function decideEntry(snapshot: EntrySnapshot, entry: ResyncEntry, answering: Answering, context: ReportContext): Decision {
   switch (entry.state) {
     case 'starting':
       return { rule: 'entry starting' };
@@ -40,7 +40,7 @@ function decideRunning(
   snapshot: EntrySnapshot,
   entry: ResyncEntry & { state: 'running' },
   answering: Answering,
-  context: Context,
+  context: ReportContext,
 ): Decision {
   const { job, row } = snapshot;
   const { now } = context;
@@ -70,7 +70,7 @@ function decideRunning(
 }
 
 /** The record and the worker agree on who runs what. */
-function decideHere(job: OwnedJob, entry: ResyncEntry & { state: 'running' }, { now }: Context, isMoved: boolean): Decision {
+function decideHere(job: OwnedJob, entry: ResyncEntry & { state: 'running' }, { now }: ReportContext, isMoved: boolean): Decision {
   const moved = isMoved ? { next: job } : {};
   switch (job.status) {
     case 'assigned': {
@@ -91,7 +91,7 @@ function decideHere(job: OwnedJob, entry: ResyncEntry & { state: 'running' }, { 
   }
 }
 
-function decideUnrecognized(job: Job | undefined, { asked, worker, session }: Answering, { now }: Context): Decision {
+function decideUnrecognized(job: Job | undefined, { asked, worker, session }: Answering, { now }: ReportContext): Decision {
   if (!job || !asked) return { rule: 'entry of nothing' };
   if (job.status === 'pending') return { rule: 'entry waits already', effects: owed(job, now) };
   if (job.status === 'ended' || job.owner.worker !== worker)
