@@ -219,12 +219,6 @@ export const scenarios: readonly Scenario[] = [
     { running: 'd1 running | d1 started, d2 cancelled | nothing sent' },
     { dispatches: { d2: 'never-started' } },
   ),
-  {
-    name: 'a stop of what runs without a record',
-    dispatches: { d1: 'started' },
-    steps: [stop('d1')],
-    leaves: 'no record | d1 started | nothing sent | dead-lettered',
-  },
   ...at('a stop that fails, then succeeds', [stop('d1'), answer('stop-failed', 'd1', failed), answer('stopped', 'd1', ran)], {
     running: 'd1 ended (stopped) | d1 stopped | s1 stop d1',
   }),

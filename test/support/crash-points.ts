@@ -84,7 +84,8 @@ const TOUCH: readonly Step[] = [{ op: 'assign', key: KEY }, 'sweep'];
 
 /** Where nothing was lost, and the same came at the key before that step. */
 export function touchedBefore(scenario: Scenario, step: number): Scenario {
-  return { ...scenario, steps: [...scenario.steps.slice(0, step), ...TOUCH, ...scenario.steps.slice(step)] };
+  const { name, steps } = scenario;
+  return { ...scenario, name: `${name}, touched before step ${step}`, steps: [...steps.slice(0, step), ...TOUCH, ...steps.slice(step)] };
 }
 
 /** At rest, and everything that waited for its time got it. */
