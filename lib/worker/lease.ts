@@ -34,22 +34,27 @@ export function renewed(lease: Lease, sent: Moment): Lease {
   return sent.monotonic > lease.since.monotonic ? { ...lease, since: sent } : lease;
 }
 
-/** Until when jobs may run, ms; from then on they are stopped. */
-export function heldForMs({ leaseMs, since }: Lease, now: Moment): number {
-  return Math.max(0, (2 / 3) * leaseMs - elapsedMs(since, now));
+/** For how long jobs may run yet, in whole ms; at 0 they are stopped. */
+export function heldForMs(lease: Lease, now: Moment): number {
+  return untilMs(lease, now, 2 / 3);
 }
 
-/** Until another worker may run them, ms. */
-export function leftMs({ leaseMs, since }: Lease, now: Moment): number {
-  return Math.max(0, leaseMs - elapsedMs(since, now));
+/** For how long no other worker may run them yet. */
+export function leftMs(lease: Lease, now: Moment): number {
+  return untilMs(lease, now, 1);
 }
 
-/** When the next heartbeat is due, ms. */
-export function beatDueInMs({ leaseMs, since }: Lease, now: Moment): number {
-  return Math.max(0, leaseMs / 3 - elapsedMs(since, now));
+/** In how long the next heartbeat is due. */
+export function beatDueInMs(lease: Lease, now: Moment): number {
+  return untilMs(lease, now, 1 / 3);
 }
 
 /** How long after a heartbeat another one is sent while none succeeds: four of them before the jobs are stopped. */
 export function beatRetryMs(leaseMs: number): number {
-  return leaseMs / 12;
+  return Math.floor(leaseMs / 12);
+}
+
+// Whole ms, so that a timer which was set for it never comes too early.
+function untilMs({ leaseMs, since }: Lease, now: Moment, part: number): number {
+  return Math.max(0, Math.ceil(Math.floor(part * leaseMs) - elapsedMs(since, now)));
 }

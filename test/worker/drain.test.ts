@@ -248,11 +248,11 @@ test('a heartbeat that its own leaving overtook is no lost lease', async () => {
   stage.handler.way.stop = 'hangs';
   let hasLeft = 0;
   stage.fate = ({ method }) => {
-    if (method === 'heartbeat') return { delayMs: 2_000 };
+    if (method === 'heartbeat') return { delayMs: 100 };
     return method === 'leave' && hasLeft++ === 0 ? { delayMs: 0, fault: 'answer-lost' } : undefined;
   };
   const drained = stage.worker.drain();
-  await stage.advance(8_800);
+  await stage.advance(8_950);
   stage.handler.settle('stop');
   await stage.advance(5_000);
   expect(await drained).toEqual({ released: 1, abandoned: 0 });
