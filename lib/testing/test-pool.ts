@@ -155,7 +155,7 @@ class MemoryTestPool implements TestPool {
         heard: (call, sentAt, result) => this.#checker.heard(call, sentAt, result),
       },
       disturbance: { requests: this.#disturbance(), reports: this.#disturbance(), inboxes: this.#disturbance() },
-      observe: { job: this.#checker.job, dispatch: this.#checker.dispatch },
+      observe: { job: this.#checker.job, dispatch: this.#checker.dispatch, worker: this.#checker.worker },
       telemetry: ({ name }) => ({
         decided: ({ subject, key, decision }) => tell(name, () => `decides ${subject} at "${key}": ${decision}`),
         count: (what) => tell(name, () => `counts ${what}`),
