@@ -157,7 +157,7 @@ function decideWaiting(
 }
 
 /** The dispatch is settled as started first, whatever the job is doing by now; then comes what the job owes. */
-function decideUp(job: OwnedJob, startedAt: EpochMs, now: EpochMs, rule: string): Decision {
+export function decideUp(job: OwnedJob, startedAt: EpochMs, now: EpochMs, rule: string): Decision {
   const known = job.status === 'running' || (job.status !== 'assigned' && job.startedAt !== undefined);
   const up = job.status === 'assigned' ? running(job, startedAt) : { ...job, startedAt: job.startedAt ?? startedAt };
   const settled = up.status === 'running' ? [] : [settleStarted(up, up.startedAt ?? startedAt)];

@@ -1,6 +1,6 @@
-import { decideReport, type ReportContext, type ReportSnapshot } from '../pool/decide-report.ts';
-import { assignRequest, type Decision, type Effect, owed, settleStarted } from '../pool/decision.ts';
-import type { Job, OwnedJob } from '../pool/job.ts';
+import { decideReport, decideUp, type ReportContext, type ReportSnapshot } from '../pool/decide-report.ts';
+import { assignRequest, type Decision, type Effect, owed } from '../pool/decision.ts';
+import type { EpochMs, Job, OwnedJob } from '../pool/job.ts';
 import { ended, pending, running, stoppedEnding } from '../pool/transitions.ts';
 import type { Owner, WorkerRow } from '../pool/worker.ts';
 import type { FactReport, ResyncEntry, ResyncReport } from '../wire/index.ts';
@@ -59,9 +59,8 @@ function decideRunning(
   if (isSame && job.status !== 'ended' && job.status !== 'pending' && job.owner.worker === answering.worker) {
     // Assigned anew here since: that start is on its way and raises the fence.
     if (entry.fence < job.fence) return { rule: 'entry assigned since' };
-    if (job.owner.session !== answering.session)
-      return decideHere({ ...job, owner: { worker: answering.worker, session: answering.session } }, entry, context, true);
-    return decideHere(job, entry, context, false);
+    const { worker, session } = answering;
+    return decideHere({ ...job, owner: { worker, session } }, entry, now, job.owner.session !== session);
   }
   // It runs on although its end is recorded; a late report says the same of a job that has ended by now, an entry cannot.
   if (isSame && job.status === 'ended')
@@ -69,26 +68,11 @@ function decideRunning(
   return decideReport(snapshot, report, context);
 }
 
-/** The record and the worker agree on who runs what. */
-function decideHere(job: OwnedJob, entry: ResyncEntry & { state: 'running' }, { now }: ReportContext, isMoved: boolean): Decision {
-  const moved = isMoved ? { next: job } : {};
-  switch (job.status) {
-    case 'assigned': {
-      const next = running(job, entry.startedAt);
-      return { rule: 'entry started', next, effects: owed(next, now) };
-    }
-    case 'running':
-      return { rule: isMoved ? 'entry taken over' : 'entry agrees', ...moved };
-    case 'stopping':
-    case 'releasing':
-      return {
-        rule: 'entry asked again',
-        ...moved,
-        effects: [...(job.startedAt === undefined ? [settleStarted(job, entry.startedAt)] : []), ...owed(job, now)],
-      };
-    default:
-      return job satisfies never;
-  }
+/** The record and the worker agree on who runs what; `taken`: from a previous session of the worker. */
+function decideHere(job: OwnedJob, entry: ResyncEntry & { state: 'running' }, now: EpochMs, taken: boolean): Decision {
+  if (job.status === 'running') return taken ? { rule: 'entry taken over', next: job } : { rule: 'entry agrees' };
+  const up = decideUp(job, entry.startedAt, now, `entry running at ${job.status}`);
+  return taken ? { next: job, ...up } : up;
 }
 
 function decideUnrecognized(job: Job | undefined, { asked, worker, session }: Answering, { now }: ReportContext): Decision {

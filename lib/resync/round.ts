@@ -52,5 +52,11 @@ export function isComplete({ pages, applied }: Round): boolean {
   return pages !== undefined && applied.size >= pages;
 }
 
-/** Jobs per page of the question; an answer page is of about the same size. */
-export const PAGE_SIZE = 100;
+/**
+ * Whether its machine is to be trusted to bring it to an end: until it is overdue by half of its time. So long nobody begins another
+ * round, for that would supersede this one and forget what the rounds before it had found. A closed one counts as long, because its
+ * machine may be about to open the next.
+ */
+export function isInCourse({ state, deadline }: Round, now: EpochMs, roundTimeoutMs: number): boolean {
+  return state !== 'resolved' && now <= deadline + roundTimeoutMs / 2;
+}

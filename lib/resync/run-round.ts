@@ -1,10 +1,11 @@
 import type { Job } from '../pool/job.ts';
 import { isOwned } from '../pool/job.ts';
+import type { Clock, WorkerStore } from '../pool/ports.ts';
 import { reassignPage } from '../pool/reassign.ts';
 import type { WorkerRow } from '../pool/worker.ts';
 import { decideExpiry, type Expiry, type Silence } from './decide-expiry.ts';
-import type { ResyncPorts, RoundResult } from './ports.ts';
-import { type Asked, type AskedPage, PAGE_SIZE, type Round } from './round.ts';
+import type { ResyncPorts, RoundMachine, RoundResult } from './ports.ts';
+import { type Asked, type AskedPage, isInCourse, type Round } from './round.ts';
 
 /**
  * The steps of a resync round that the state machine calls: open → arm (and wait) → expire → … → reassign.
@@ -13,6 +14,8 @@ import { type Asked, type AskedPage, PAGE_SIZE, type Round } from './round.ts';
  * idempotent by the round's token, and the row's pointer to the token decides which round counts (R2, R3).
  *
  *     open     dies before its write: nothing. After it: a round that no row points to, closed by nobody and meaning nothing.
+ *              An execution that only begins opens none over a round in course, but asks its pages again: whoever asks in a loop, by hand
+ *              or by sweep, would else supersede each round before its time, and a worker that does not answer would never be given up on.
  *     arm      writes the question, arms the record, points the row at it, wakes the older round, asks. Dying in between: run
  *              again it does the same once more; not run again, its round expires like any that is not answered.
  *     expire   turns the row lost conditionally on session and beat, then closes the round. Dying in between: run again it finds
@@ -63,6 +66,13 @@ const REASSIGN: ReassignStep = { next: 'reassign', afterSeconds: 0, hasFound: fa
 const BETWEEN_WALKS_SECONDS = 5;
 const PRESENT = ['active', 'draining'] as const;
 
+/** Jobs on a page of the question at most; an answer page is of about the same size. */
+const PAGE_JOBS = 100;
+/** UTF-16 units of keys on a page at most, so that it fits an item and a message however its keys are escaped. */
+const PAGE_KEYS = 50_000;
+/** Pages in the air at once. */
+const AT_ONCE = 10;
+
 /** A new token, and the beat as it is now: looked at before any timer starts. */
 export async function openRound(
   ports: ResyncPorts,
@@ -72,7 +82,8 @@ export async function openRound(
 ): Promise<Step> {
   const row = await ports.workers.get(worker);
   if (!row || row.session !== session) return DONE;
-  if (!isPresent(row)) return afterwards(row, settings);
+  if (!isPresent(row)) return afterwards(ports, settings, row);
+  if (isFirst(silence) && (await isJoined(ports, settings, row))) return DONE;
   const token = ports.ids.next();
   const openedAt = ports.clock.now();
   await ports.rounds.open({
@@ -91,9 +102,30 @@ export async function openRound(
   return { next: 'arm', token, silence };
 }
 
+function isFirst({ rounds, unchanged }: Silence): boolean {
+  return rounds === 0 && unchanged === undefined;
+}
+
+/** A round is in course already, and its worker was asked again. */
+async function isJoined(ports: ResyncPorts, { roundTimeoutMs }: ResyncSettings, { round: token }: WorkerRow): Promise<boolean> {
+  const { rounds, clock } = ports;
+  const round = token === undefined ? undefined : await rounds.get(token);
+  if (!round || !isInCourse(round, clock.now(), roundTimeoutMs)) return false;
+  if (round.state === 'armed') {
+    await atOnce(
+      Array.from({ length: round.asked }, (_, index) => index + 1),
+      async (number) => {
+        const page = await rounds.page(round.token, number);
+        if (page) await ask(ports, round, page, round.asked);
+      },
+    );
+  }
+  return true;
+}
+
 /** Asks the worker about every job that it owns; with none it still asks once, since it may run what was forgotten (R1). */
 export async function armRound(ports: ResyncPorts, settings: ResyncSettings, token: string, taskToken?: string): Promise<void> {
-  const { workers, rounds, commands, clock } = ports;
+  const { workers, rounds, clock } = ports;
   const round = await rounds.get(token);
   const row = round && (await workers.get(round.worker));
   if (!round || !row || row.session !== round.session || !isPresent(row)) return wake(ports, taskToken, 'gone');
@@ -108,9 +140,11 @@ export async function armRound(ports: ResyncPorts, settings: ResyncSettings, tok
   if (!pointed) return closeRound(ports, token, 'closed', 'gone');
   if (row.round !== undefined && row.round !== token) await closeRound(ports, row.round, 'closed', 'superseded');
 
-  const { session } = round;
-  for (const { page, jobs } of pages)
-    await commands.send({ op: 'resync', session, round: token, beat: round.beat, page, pages: pages.length, jobs });
+  await atOnce(pages, (page) => ask(ports, round, page, pages.length));
+}
+
+async function ask({ commands }: ResyncPorts, { token, session, beat }: Round, { page, jobs }: AskedPage, pages: number): Promise<void> {
+  await commands.send({ op: 'resync', session, round: token, beat, page, pages, jobs });
 }
 
 /** The round's time is up, by whatever timer. */
@@ -182,13 +216,21 @@ export async function reassignStep(ports: ResyncPorts, { worker, session }: Subj
   return { next: 'reassign', afterSeconds: BETWEEN_WALKS_SECONDS, hasFound: false, walksLeft, emptyWalks };
 }
 
-/** Takes the worker's right to renew at once, and ends its round; the machine then waits for its lease. False: nothing to revoke. */
-export async function evict(ports: ResyncPorts, { worker, session }: Subject): Promise<boolean> {
-  const row = await ports.workers.change(worker, { session, states: [...PRESENT, 'revoked'] }, { state: 'revoked' });
-  if (!row) return false;
-  if (row.round !== undefined) await closeRound(ports, row.round, 'closed', 'gone');
-  await ports.machine.start(executionName(row, ports.clock.now()), { worker, session });
-  return true;
+/** Whom an eviction needs: whoever operates the pool may not touch rounds. */
+export interface EvictPorts {
+  readonly workers: Pick<WorkerStore, 'change'>;
+  readonly machine: Pick<RoundMachine, 'start'>;
+  readonly clock: Clock;
+}
+
+/**
+ * Takes the worker's right to renew at once; the machine then closes its round and waits for its lease. Dying in between: the sweep
+ * starts a machine for a revoked row. False: nothing to revoke.
+ */
+export async function evict({ workers, machine, clock }: EvictPorts, { worker, session }: Subject): Promise<boolean> {
+  const row = await workers.change(worker, { session, states: [...PRESENT, 'revoked'] }, { state: 'revoked' });
+  if (row) await machine.start(executionName(row, clock.now()), { worker, session });
+  return row !== undefined;
 }
 
 /** Ends a round and wakes whoever waits for it; that it was over before, or that nobody waits any more, is normal. */
@@ -205,8 +247,11 @@ export function executionName({ session, beat, state }: WorkerRow, now: number):
   return `${session}-${beat}-${Math.floor(now / 60_000)}${state === 'revoked' ? '-revoked' : ''}`;
 }
 
-function afterwards(row: WorkerRow, settings: ResyncSettings): Step {
-  return row.state === 'revoked' ? waitFor(row, settings) : REASSIGN;
+/** Where the worker was evicted, its round is over, and this execution waits in place of that round's. */
+async function afterwards(ports: ResyncPorts, settings: ResyncSettings, row: WorkerRow): Promise<Step> {
+  if (row.state !== 'revoked') return REASSIGN;
+  if (row.round !== undefined) await closeRound(ports, row.round, 'closed', 'superseded');
+  return waitFor(row, settings);
 }
 
 /** The larger of the session's own lease and the pool's: a deploy may have shortened the latter. */
@@ -235,11 +280,21 @@ async function ownedJobs({ jobs }: ResyncPorts, worker: string): Promise<readonl
 }
 
 function paged(token: string, jobs: readonly Job[]): readonly AskedPage[] {
-  const asked = jobs.map(({ key, fence, status }): Asked => ({ key, fence, running: status === 'running' }));
-  const pages = Math.max(1, Math.ceil(asked.length / PAGE_SIZE));
-  return Array.from({ length: pages }, (_, index) => ({
-    token,
-    page: index + 1,
-    jobs: asked.slice(index * PAGE_SIZE, (index + 1) * PAGE_SIZE),
-  }));
+  const pages: Asked[][] = [[]];
+  let keys = 0;
+  for (const { key, fence, status } of jobs) {
+    let page = pages.at(-1) as Asked[];
+    if (page.length === PAGE_JOBS || (page.length > 0 && keys + key.length > PAGE_KEYS)) {
+      page = [];
+      pages.push(page);
+      keys = 0;
+    }
+    page.push({ key, fence, running: status === 'running' });
+    keys += key.length;
+  }
+  return pages.map((of, index) => ({ token, page: index + 1, jobs: of }));
+}
+
+async function atOnce<T>(all: readonly T[], work: (each: T) => Promise<void>): Promise<void> {
+  for (let from = 0; from < all.length; from += AT_ONCE) await Promise.all(all.slice(from, from + AT_ONCE).map(work));
 }

@@ -1,7 +1,7 @@
 import { reassignPage } from '../pool/reassign.ts';
 import { isEligible, type WorkerRow } from '../pool/worker.ts';
 import type { ResyncPorts } from './ports.ts';
-import type { Round } from './round.ts';
+import { isInCourse } from './round.ts';
 import { executionName, type ResyncSettings } from './run-round.ts';
 
 /**
@@ -65,11 +65,10 @@ export class Sweep {
     return this.#passes === 0 && age >= AUDIT_MS / 2 && minute % 60 === sum(session) % 60;
   }
 
-  /** A round that is open and not overdue is left to come to its end. */
   async #isBeingAsked({ round }: WorkerRow): Promise<boolean> {
-    const current: Round | undefined = round === undefined ? undefined : await this.#ports.rounds.get(round);
-    const isOpen = current?.state === 'open' || current?.state === 'armed';
-    return isOpen && this.#ports.clock.now() <= current.deadline + this.#settings.roundTimeoutMs / 2;
+    const { rounds, clock } = this.#ports;
+    const current = round === undefined ? undefined : await rounds.get(round);
+    return current !== undefined && isInCourse(current, clock.now(), this.#settings.roundTimeoutMs);
   }
 
   /** However long ago it went: its jobs are reassigned while any names it, then row and inbox are kept for an hour and deleted. */
