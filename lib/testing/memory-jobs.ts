@@ -1,6 +1,6 @@
+import type { Dispatch } from '../pool/dispatch.ts';
 import { type EpochMs, isOwned, type Job } from '../pool/job.ts';
 import type { Clock, Commit, JobStore, Page, Versioned } from '../pool/ports.ts';
-import type { Dispatch } from '../pool/dispatch.ts';
 import { frozen, type IndexLag, noLag } from './frozen.ts';
 import type { MemoryDispatches } from './memory-dispatches.ts';
 

@@ -88,7 +88,9 @@ export class MemoryMachine implements RoundMachine {
     const taskToken = `task-${token}-${++this.#steps}`;
     const woken = new Promise<RoundResult>((resolve) => this.#waiting.set(taskToken, resolve));
     const timedOut = this.#wait(settings.roundTimeoutMs).then(() => 'timed-out' as const);
-    const asked = this.#invoke('resync-arm', (ports) => armRound(ports, settings, token, taskToken)).then(() => new Promise<never>(() => {}));
+    const asked = this.#invoke('resync-arm', (ports) => armRound(ports, settings, token, taskToken)).then(
+      () => new Promise<never>(() => {}),
+    );
     const result = await Promise.race([woken, timedOut, asked]);
     this.#waiting.delete(taskToken);
     if (result === 'timed-out') return this.#expire(token, silence);

@@ -1,13 +1,13 @@
 import { createPool, type Pool } from '../client/pool.ts';
 import type { ClientPorts } from '../client/ports.ts';
 import { consumeRequest } from '../pool/consume-request.ts';
+import type { PoolError } from '../pool/errors.ts';
+import type { Telemetry } from '../pool/ports.ts';
+import { DEFAULT_SETTINGS, type PoolSettings } from '../pool/settings.ts';
 import { consumeReport } from '../resync/consume-report.ts';
 import type { ResyncPorts } from '../resync/ports.ts';
 import type { ResyncSettings } from '../resync/run-round.ts';
 import { passIntervalMs, Sweep } from '../resync/sweep.ts';
-import type { PoolError } from '../pool/errors.ts';
-import type { Telemetry } from '../pool/ports.ts';
-import { DEFAULT_SETTINGS, type PoolSettings } from '../pool/settings.ts';
 import type { Report, Request } from '../wire/index.ts';
 import type { WorkerEvent } from '../worker/events.ts';
 import type { Handler } from '../worker/handler.ts';
@@ -72,7 +72,6 @@ export class MemoryPool {
   readonly #settings: PoolSettings;
   #isOver = false;
   #passes = 0;
-  #passesInFlight = 0;
 
   constructor(options: MemoryPoolOptions) {
     const { scheduler, network, leaseMs, settings = DEFAULT_SETTINGS } = options;
@@ -88,14 +87,19 @@ export class MemoryPool {
       this.#source('report', this.services.reports, consumeReport),
     ];
     const resync: ResyncSettings = { leaseMs, roundTimeoutMs: leaseMs, maxSilentRounds: 3 };
-    this.#machine = new MemoryMachine({ scheduler, settings: resync, ports: (process) => this.#poolPorts(process), fate: options.executions });
+    this.#machine = new MemoryMachine({
+      scheduler,
+      settings: resync,
+      ports: (process) => this.#poolPorts(process),
+      fate: options.executions,
+    });
     this.services.machine = this.#machine;
     this.#everyNowAndThen('sweep', SWEEP_MS, (process) => this.#sweep(process, resync));
   }
 
-  /** Whether any function is at work. */
+  /** Whether any function is at work, or a round is open. The sweep is not asked: it nearly always is. */
   get isAtWork(): boolean {
-    return this.#passesInFlight > 0 || this.#machine.running > 0 || this.#sources.some(({ inFlight }) => inFlight > 0);
+    return this.#machine.running > 0 || this.#sources.some(({ inFlight }) => inFlight > 0);
   }
 
   startWorker(place: WorkerPlace): MemoryWorker {
@@ -151,10 +155,6 @@ export class MemoryPool {
       if (this.#isOver) return;
       this.scheduler.after(everyMs, again);
       const process = new Process(this.scheduler, { name: `${name}-${++this.#passes}`, kind: 'function' });
-      this.#passesInFlight += 1;
-      process.onDeath(() => {
-        this.#passesInFlight -= 1;
-      });
       const over = () => process.kill();
       this.scheduler.after(everyMs, over);
       pass(process).then(over, over);
