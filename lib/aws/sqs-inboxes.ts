@@ -61,9 +61,9 @@ export function sqsInboxes({ sqs, place, timer, ids }: SqsInboxesOptions): Inbox
         });
       }
     },
-    async receive(session, waitMs) {
+    async receive(session, waitMs, givenUp) {
       const params = receiveParams(place, session, waitMs, ids.next());
-      const options = { requestTimeout: waitMs + marginMs };
+      const options = { requestTimeout: waitMs + marginMs, abortSignal: givenUp };
       const received = await unlessMissing(session, () => sqs.send(new ReceiveMessageCommand(params), options));
       if (!received) return 'no-inbox';
       return (received.Messages ?? []).map(({ Body: body = '', ReceiptHandle: receipt = '' }) => ({ body, receipt }));

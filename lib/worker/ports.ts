@@ -42,8 +42,11 @@ export type Heartbeat =
 export interface Inboxes {
   /** Creates the inbox of a session; nothing where it is there already. Call it before `register`. */
   create(session: string): Promise<void>;
-  /** Waits up to `waitMs` for commands, at most 10. `no-inbox`: it is gone. */
-  receive(session: string, waitMs: number): Promise<readonly Received[] | 'no-inbox'>;
+  /**
+   * Waits up to `waitMs` for commands, at most 10. `no-inbox`: it is gone. `givenUp` fires once the worker has left: only then may the wait be
+   * cut short, for what such a poll has received is hidden from everybody for a while.
+   */
+  receive(session: string, waitMs: number, givenUp?: AbortSignal): Promise<readonly Received[] | 'no-inbox'>;
   /** Deletes what was received. What is not deleted comes again. */
   delete(session: string, receipts: readonly string[]): Promise<void>;
 }

@@ -368,13 +368,7 @@ export function createWorker(ports: WorkerPorts, options: RuntimeOptions): Runti
     },
     async start() {
       registering = register(true);
-      try {
-        await registering;
-      } catch (error) {
-        isClosed = true;
-        closed.resolve();
-        throw error;
-      }
+      await registering;
       void work().catch(die);
     },
     async drain({ deadlineMs = drainDeadlineMs } = {}) {

@@ -55,6 +55,8 @@ export class Session {
   readonly #host: SessionHost;
   #lease: Lease;
   #end?: SessionEnd;
+  /** Ends the poll that still waits, so that it does not hold a process that is done. */
+  readonly #closed = new AbortController();
   #cancelTick: () => void = () => {};
   #cancelBeat: () => void = () => {};
   #failures = 0;
@@ -89,6 +91,7 @@ export class Session {
   end(end: SessionEnd): void {
     if (this.isOver) return;
     this.#end = end;
+    if (end === 'closed') this.#closed.abort();
     this.#cancelBeat();
     this.#host.ended(end);
     this.#tick();
@@ -158,7 +161,7 @@ export class Session {
   async #receive(waitMs: number): Promise<boolean> {
     const { inboxes, timer } = this.#ports;
     try {
-      const received = await inboxes.receive(this.id, waitMs);
+      const received = await inboxes.receive(this.id, waitMs, this.#closed.signal);
       // What came for a session that is over meanwhile is not read.
       if (!this.holdsLease()) return true;
       if (received === 'no-inbox') {
@@ -172,6 +175,7 @@ export class Session {
       this.#failures = 0;
       return receipts.length === 0;
     } catch (error) {
+      if (this.isOver) return true;
       this.#failures += 1;
       this.#host.logger.warn('inbox could not be read', { workerId: this.#host.workerId, failures: this.#failures, error });
       await pause(timer, backoffMs(this.#failures, firstRetryMs, maxRetryMs));

@@ -269,7 +269,7 @@ test('a registration that cannot succeed is told, one that may is tried again', 
   const refused = denied.worker.start();
   void denied.settle();
   await expect(refused).rejects.toMatchObject({ code: 'not-permitted' });
-  await denied.worker.closed;
+  expect(denied.worker.state).toBe('registering');
   denied.services.inboxes.create = create;
 
   const outage = new WorkerStage({ fate: () => ({ delayMs: 0, fault: 'throttled' }) });
