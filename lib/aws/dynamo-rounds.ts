@@ -1,11 +1,11 @@
-import { type AttributeValue, type DynamoDBClient, PutItemCommand, UpdateItemCommand } from '@aws-sdk/client-dynamodb';
+import { type AttributeValue, type DynamoDBClient, PutItemCommand } from '@aws-sdk/client-dynamodb';
+import { decodeTime } from 'ulid';
 import * as z from 'zod';
-import type { Commit } from '../pool/ports.ts';
-import type { RoundStore } from '../resync/ports.ts';
+import type { AppliedPage, RoundStore } from '../resync/ports.ts';
 import type { AskedPage, Round } from '../resync/round.ts';
-import { read, type Written } from './conditional-write.ts';
-import { conditionFailure, translate, translated } from './errors.ts';
-import { expressed } from './expression.ts';
+import { read, type Update, updateIf } from './conditional-write.ts';
+import { translated } from './errors.ts';
+import { expressed, setting } from './expression.ts';
 import { type Attributes, decode, type Item, json, toItem, toSeconds, version } from './item.ts';
 
 /** Rounds are forgotten a day after they were opened; whoever looks for one by then finds the row pointing at another. */
@@ -19,45 +19,21 @@ export interface DynamoRoundsOptions {
 
 /**
  * Rounds and what they ask. The head's `state` is what every change is conditional on; the pages of the answer that were applied are
- * a set of their own type, which pages that arrive side by side can be added to without reading it.
+ * a set of their own type, which pages that arrive side by side can be added to without reading it. Only with its page are counts
+ * added, so none counts twice; each rule has one attribute, so a round of a thousand pages stays small and its pages cheap.
  *
  * A change that is tried again after its response was lost finds what it wants in place: arming and closing say so by the item
  * that comes back, and a page that was added counts as applied.
  */
 export function dynamoRounds({ dynamo, table }: DynamoRoundsOptions): RoundStore {
   const nameOf = (token: string) => `round "${token}"`;
+  const put = (token: string, Item: Record<string, AttributeValue>) =>
+    translated(nameOf(token), () => dynamo.send(new PutItemCommand({ TableName: table, Item })));
 
-  async function update(
-    token: string,
-    UpdateExpression: string,
-    ConditionExpression: string,
-    values: Record<string, unknown>,
-  ): Promise<Written> {
-    const { applied, ...plain } = values as Attributes & { readonly applied?: number };
-    const params = expressed({ UpdateExpression, ConditionExpression }, plain);
-    const page: Record<string, AttributeValue> = applied === undefined ? {} : { ':applied': { NS: [String(applied)] } };
-    const ExpressionAttributeValues = { ...params.ExpressionAttributeValues, ...page };
-    const returning = { ReturnValues: 'ALL_NEW', ReturnValuesOnConditionCheckFailure: 'ALL_OLD' } as const;
-    try {
-      const command = new UpdateItemCommand({
-        TableName: table,
-        Key: toItem(headKey(token)),
-        ...params,
-        ExpressionAttributeValues,
-        ...returning,
-      });
-      return { won: true, item: (await dynamo.send(command)).Attributes };
-    } catch (error) {
-      const failure = conditionFailure(error);
-      if (!failure) throw translate(nameOf(token), error);
-      return { won: false, item: failure.item ?? (await read(dynamo, nameOf(token), table, toItem(headKey(token)))) };
-    }
+  async function change(token: string, params: ChangeParams): Promise<Changed> {
+    const { won, item } = await updateIf(dynamo, nameOf(token), { TableName: table, Key: toItem(headKey(token)), ...params });
+    return { outcome: won ? 'won' : 'lost', ...(item ? { current: decodeRound(item) } : {}) };
   }
-
-  const changed = ({ won, item }: Written): { readonly outcome: 'won' | 'lost'; readonly current?: Round } => ({
-    outcome: won ? 'won' : 'lost',
-    ...(item ? { current: decodeRound(item) } : {}),
-  });
 
   return {
     async get(token) {
@@ -65,44 +41,52 @@ export function dynamoRounds({ dynamo, table }: DynamoRoundsOptions): RoundStore
       return item && decodeRound(item);
     },
     async open(round) {
-      await translated(nameOf(round.token), () => dynamo.send(new PutItemCommand({ TableName: table, Item: toItem(encodeRound(round)) })));
+      await put(round.token, toItem(encodeRound(round)));
     },
     async ask(pages) {
-      for (const page of pages) {
-        const Item = toItem({ ...pageKey(page), v: version, jobs: JSON.stringify(page.jobs), ttl: toSeconds(timeOf(page.token) + keptMs) });
-        await translated(nameOf(page.token), () => dynamo.send(new PutItemCommand({ TableName: table, Item })));
+      for (let from = 0; from < pages.length; from += putsAtOnce) {
+        await Promise.all(pages.slice(from, from + putsAtOnce).map((page) => put(page.token, toItem(encodePage(page)))));
       }
     },
     async page(token, page) {
       const item = await read(dynamo, nameOf(token), table, toItem(pageKey({ token, page })));
       return item && { token, page, ...decode(`page ${page} of ${nameOf(token)}`, pageSchema, item) };
     },
-    async arm(token, { asked, deadline, taskToken }): Promise<Commit<Round>> {
-      const sets = [
-        '#state = :armed',
-        '#asked = :asked',
-        '#deadline = :deadline',
-        ...(taskToken === undefined ? [] : ['#taskToken = :taskToken']),
-      ];
-      return changed(await update(token, `SET ${sets.join(', ')}`, IS_OPEN, { ...OPEN, asked, deadline, taskToken }));
-    },
-    async apply(token, { page, pages, skipped, counts }) {
-      // Counts are named by rules, which are words and not attribute names; they stand in one text per page.
-      const set = `SET #pages = :pages, #${countsName(page)} = :counts ADD #applied :applied, #skipped :skipped`;
-      const values = { armed: 'armed', pages, skipped, page, counts: JSON.stringify(counts), applied: page };
-      return changed(await update(token, set, '#state = :armed AND NOT contains(#applied, :page)', values));
-    },
+    arm: (token, armed) => change(token, whereOpen({ state: 'armed', ...armed })),
+    apply: (token, page) => change(token, applyParams(page)),
     async extend(token, deadline) {
-      await update(token, 'SET #deadline = :deadline', IS_OPEN, { ...OPEN, deadline });
+      await change(token, whereOpen({ deadline }));
     },
-    async close(token, to) {
-      return changed(await update(token, 'SET #state = :to', IS_OPEN, { ...OPEN, to }));
-    },
+    close: (token, to) => change(token, whereOpen({ state: to })),
   };
 }
 
-const IS_OPEN = '(#state = :open OR #state = :armed)';
-const OPEN = { open: 'open', armed: 'armed' };
+/** Pages are written one by one, because they may be large, and not one after the other. */
+const putsAtOnce = 25;
+
+type Changed = Awaited<ReturnType<RoundStore['close']>>;
+type ChangeParams = Omit<Update, 'TableName' | 'Key'>;
+
+function whereOpen(set: Attributes): ChangeParams {
+  const ConditionExpression = '#state IN (:isOpen, :isArmed)';
+  return expressed({ UpdateExpression: setting(set), ConditionExpression }, { ...set, isOpen: 'open', isArmed: 'armed' });
+}
+
+export function applyParams({ page, pages, skipped, counts }: AppliedPage): ChangeParams {
+  const counted = Object.entries(counts).map(([rule, count], index) => ({ place: `count${index}`, rule, count }));
+  const adding = ['#applied :applied', '#skipped :skipped', ...counted.map(({ place }) => `#${place} :${place}`)];
+  const UpdateExpression = `SET #pages = :pages ADD ${adding.join(', ')}`;
+  const ConditionExpression = '#state = :armed AND NOT contains(#applied, :page)';
+  const values = { armed: 'armed', page, pages, skipped, ...Object.fromEntries(counted.map(({ place, count }) => [place, count])) };
+  const params = expressed({ UpdateExpression, ConditionExpression }, values);
+  // Rules are words, with spaces in them, which a placeholder cannot hold and an attribute's name can.
+  const names = Object.fromEntries(counted.map(({ place, rule }) => [`#${place}`, countPrefix + rule]));
+  return {
+    ...params,
+    ExpressionAttributeNames: { ...params.ExpressionAttributeNames, ...names },
+    ExpressionAttributeValues: { ...params.ExpressionAttributeValues, ':applied': { NS: [String(page)] } },
+  };
+}
 
 function headKey(token: string): { readonly pk: string; readonly sk: string } {
   return { pk: `round#${token}`, sk: 'head' };
@@ -112,29 +96,24 @@ function pageKey({ token, page }: Pick<AskedPage, 'token' | 'page'>): { readonly
   return { pk: `round#${token}`, sk: `page#${page}` };
 }
 
-function countsName(page: number): string {
-  return `counts${page}`;
-}
+/** What the names of attributes begin with that hold a count; the rule follows. */
+const countPrefix = 'count ';
 
 function encodeRound({ applied: _, counts: __, ...round }: Round): Attributes {
   return { ...headKey(round.token), v: version, ...round, ttl: toSeconds(round.openedAt + keptMs) };
 }
 
-function decodeRound(item: Item): Round {
-  const applied = new Set((item.applied?.NS ?? []).map(Number));
-  const counts: Record<string, number> = {};
-  for (const page of applied) {
-    const ofPage = JSON.parse(item[countsName(page)]?.S ?? '{}') as Record<string, number>;
-    for (const [rule, count] of Object.entries(ofPage)) counts[rule] = (counts[rule] ?? 0) + count;
-  }
-  const { applied: _, ...plain } = item;
-  return { ...decode(`round "${item.token?.S}"`, roundSchema, plain), applied, counts };
+function encodePage({ token, page, jobs }: AskedPage): Attributes {
+  return { ...pageKey({ token, page }), v: version, jobs: JSON.stringify(jobs), ttl: toSeconds(decodeTime(token) + keptMs) };
 }
 
-/** A token is a ULID. */
-function timeOf(token: string): number {
-  const digits = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
-  return [...token.slice(0, 10)].reduce((time, char) => time * 32 + Math.max(0, digits.indexOf(char)), 0);
+function decodeRound(item: Item): Round {
+  const { applied, ...plain } = item;
+  const counts = Object.entries(plain).flatMap(([name, { N: count }]) =>
+    name.startsWith(countPrefix) ? [[name.slice(countPrefix.length), Number(count)] as const] : [],
+  );
+  const round = decode(`round "${item.token?.S}"`, roundSchema, plain);
+  return { ...round, applied: new Set((applied?.NS ?? []).map(Number)), counts: Object.fromEntries(counts) };
 }
 
 const text = z.string();

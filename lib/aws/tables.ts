@@ -7,6 +7,8 @@
  *     job#<key>       head                        the live job of the key, or how its last one ended
  *     dispatch#<id>   head                        one request to start a job, with a payload of up to 2 KiB
  *     dispatch#<id>   payload#<fingerprint>       a larger payload
+ *     round#<token>   head                        one resync round
+ *     round#<token>   page#<n>                    one page of what it asks
  *     pool            head                        state and generation of the pool
  *
  * Workers table: `worker#<id>`, one row each. The key or id stands once, raw, behind a fixed prefix: no two of them collide.
