@@ -1,6 +1,7 @@
 import type { Call, CallFault, Fate, Network } from './calls.ts';
 import type { IndexLag } from './frozen.ts';
 import type { Invocation } from './functions.ts';
+import type { ExecutionFate } from './memory-machine.ts';
 import type { Disturbance } from './memory-queue.ts';
 import { FUNCTION_TIMEOUT_MS } from './memory-services.ts';
 import type { Process } from './process.ts';
@@ -19,6 +20,8 @@ export interface FaultRates {
   readonly died: number;
   /** A worker does. */
   readonly 'worker-died': number;
+  /** A command or a report is never seen by anybody, and only a resync round finds out. */
+  readonly lost: number;
   readonly late: number;
   /** A message comes again although it was deleted. */
   readonly again: number;
@@ -30,6 +33,10 @@ export interface FaultRates {
   readonly zombie: number;
   /** A function's time is over early. */
   readonly 'timed-out': number;
+  /** A timer of the state machine fires late. */
+  readonly 'late-timer': number;
+  /** An execution of it fails between two steps. */
+  readonly 'failed-execution': number;
 }
 
 export type FaultKind = keyof FaultRates;
@@ -42,12 +49,15 @@ export const NO_FAULTS: FaultRates = {
   conflict: 0,
   died: 0,
   'worker-died': 0,
+  lost: 0,
   late: 0,
   again: 0,
   reordered: 0,
   lag: 0,
   zombie: 0,
   'timed-out': 0,
+  'late-timer': 0,
+  'failed-execution': 0,
 };
 
 const CONDITIONAL = new Set(['jobs.commit', 'dispatches.admit', 'dispatches.change']);
@@ -112,9 +122,11 @@ export class Faults implements Network {
     else apply();
   };
 
-  disturbance(): Disturbance {
+  /** Of one queue; requests are never lost. */
+  disturbance(mayLose: boolean): Disturbance {
     const again = new Set<string>();
     return {
+      lost: () => mayLose && this.#happens('lost'),
       late: () => (this.#happens('late') ? this.#random.between(50, 20_000) : 0),
       again: ({ id }) => {
         if (again.has(id) || !this.#happens('again')) return undefined;
@@ -139,6 +151,11 @@ export class Faults implements Network {
       skewMs: this.#random.between(-500, 500),
     };
   };
+
+  readonly execution: ExecutionFate = () => ({
+    lateMs: this.#happens('late-timer') ? this.#random.between(1_000, 60_000) : 0,
+    dies: this.#happens('failed-execution'),
+  });
 
   #happens(kind: FaultKind): boolean {
     const happens = this.#random.chance(this.#rates[kind]);

@@ -62,7 +62,7 @@ const SAME_MOMENT_MS = 2;
 
 /** The ways of one dispatch's job. One that is being stopped is never taken up again. */
 const WAYS: { readonly [status in Job['status']]: readonly Job['status'][] } = {
-  pending: ['pending', 'assigned', 'ended'],
+  pending: ['pending', 'assigned', 'running', 'ended'],
   assigned: ['assigned', 'pending', 'running', 'stopping', 'releasing', 'ended'],
   running: ['running', 'pending', 'assigned', 'stopping', 'releasing', 'ended'],
   stopping: ['stopping', 'ended'],

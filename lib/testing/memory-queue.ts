@@ -21,8 +21,10 @@ export interface QueueOptions {
   readonly disturbance?: Disturbance;
 }
 
-/** What a queue may do to its messages within what SQS promises. */
+/** What a queue may do to its messages within what SQS promises; and what befalls them. */
 export interface Disturbance {
+  /** Never seen by anybody: expired unread, or dead-lettered and never put back. */
+  lost?(): boolean;
   /** Not visible for so long after it was sent. */
   late?(message: QueuedMessage): number;
   /** Comes again after so long although it was deleted; undefined: it does not. */
@@ -99,6 +101,7 @@ export class MemoryQueue {
       this.#sentIds.delete(message.deduplicationId);
       this.#sentIds.set(message.deduplicationId, now);
     }
+    if (this.#options.disturbance?.lost?.()) return;
     const held: Held = { id: `${this.name}-${++this.#sent}`, message, sentAt: now, visibleAt: now, receiveCount: 0 };
     held.visibleAt += this.#options.disturbance?.late?.(seen(held)) ?? 0;
     this.#held.push(held);

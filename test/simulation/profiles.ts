@@ -33,12 +33,21 @@ const NETWORK: FaultRates = {
   throttled: 0.01,
   'answer-lost': 0.02,
   conflict: 0.02,
+  lost: 0.01,
   late: 0.02,
   again: 0.05,
   reordered: 0.3,
   lag: 0.2,
 };
-const PROCESSES: FaultRates = { ...NO_FAULTS, died: 0.02, 'worker-died': 0.0005, zombie: 0.03, 'timed-out': 0.02 };
+const PROCESSES: FaultRates = {
+  ...NO_FAULTS,
+  died: 0.02,
+  'worker-died': 0.0005,
+  zombie: 0.03,
+  'timed-out': 0.02,
+  'late-timer': 0.1,
+  'failed-execution': 0.05,
+};
 
 const OF_NETWORK: Mishaps = { cutOff: 1, badMessage: 4, close: 10 };
 const OF_PROCESSES: Mishaps = { kill: 3, freeze: 1.5, drain: 3, move: 1, setClock: 2, redrive: 5 };

@@ -3,6 +3,7 @@ import { endOf, outcomeOf } from '../../lib/pool/dispatch.ts';
 import { isOwned } from '../../lib/pool/job.ts';
 import { DEFAULT_SETTINGS, type PoolSettings } from '../../lib/pool/settings.ts';
 import { isEligible } from '../../lib/pool/worker.ts';
+import { executionName } from '../../lib/resync/run-round.ts';
 import type { Call, CallResult } from '../../lib/testing/calls.ts';
 import { Faults } from '../../lib/testing/faults.ts';
 import { Checker, type Guarantee, isSame, type Violation } from '../../lib/testing/invariants.ts';
@@ -64,6 +65,7 @@ export class World {
   #workersMade = 0;
   #operations = 0;
   #operating = 0;
+  #nextAsk = 0;
   #violation: Violation | undefined;
 
   constructor({ seed, profile, keepLines = 0 }: WorldOptions) {
@@ -94,8 +96,13 @@ export class World {
       leaseMs: this.#leaseMs,
       settings: { ...SETTINGS, restart },
       invocations: this.#faults.invocation,
+      executions: this.#faults.execution,
       lag: this.#faults.lag,
-      disturbance: { requests: this.#faults.disturbance(), reports: this.#faults.disturbance(), inboxes: this.#faults.disturbance() },
+      disturbance: {
+        requests: this.#faults.disturbance(false),
+        reports: this.#faults.disturbance(true),
+        inboxes: this.#faults.disturbance(true),
+      },
       observe: {
         job: this.#checker.job,
         dispatch: this.#checker.dispatch,
@@ -363,6 +370,7 @@ export class World {
       if (this.#scheduler.now() < nextLook && this.#scheduler.now() < until) return false;
       nextLook = this.#scheduler.now() + 500;
       this.#redrive();
+      this.#ask();
       unrest = this.#unrest();
       return unrest === undefined || this.#scheduler.now() >= until;
     });
@@ -371,6 +379,18 @@ export class World {
     this.#checkDispatches(when);
     const live = this.#pool.services.jobs.all().filter(({ status }) => status !== 'ended');
     if (isEmpty && live.length > 0) this.#fail('G8 any order', `${when}: ${JSON.stringify(live)}`);
+  }
+
+  /** What was lost for good is found out by asking; an audit would do so within the hour. */
+  #ask(): void {
+    const now = this.#scheduler.now();
+    if (!this.#faults.injected.has('lost') || now < this.#nextAsk) return;
+    this.#nextAsk = now + Math.max(60_000, 4 * this.#leaseMs);
+    const { machine, workers } = this.#pool.services;
+    for (const row of workers.all()) {
+      const { workerId: worker, session } = row;
+      if (row.state === 'active') void machine.start(executionName(row, now), { worker, session });
+    }
   }
 
   /** Why the world is not at rest yet. */
