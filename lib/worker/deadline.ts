@@ -6,19 +6,27 @@ export interface Time {
   readonly timer: Timer;
 }
 
-/** A moment by which something should have happened. It can only come nearer, and it has come once one of those above it has. */
+/** A moment by which something should have happened. It can only come nearer, and it has come once one of those above it has. Cancel what is done. */
 export class Deadline {
-  /** Fires when the moment has come. */
-  readonly signal: AbortSignal;
   readonly #time: Time;
-  readonly #own = new AbortController();
+  readonly #controller = new AbortController();
+  readonly #above: readonly Deadline[];
+  // Kept by hand: signals made by `AbortSignal.any` live, listeners and all, as long as their sources do, and those live as long as the worker.
+  readonly #below = new Set<Deadline>();
   #at = Number.POSITIVE_INFINITY;
-  #cancel: () => void = () => {};
+  #cancelTimer: () => void = () => {};
 
   constructor(time: Time, inMs = Number.POSITIVE_INFINITY, above: readonly Deadline[] = []) {
     this.#time = time;
-    this.signal = AbortSignal.any([this.#own.signal, ...above.map(({ signal }) => signal)]);
-    this.tighten(inMs);
+    this.#above = above;
+    for (const each of above) each.#below.add(this);
+    if (above.some(({ isPast }) => isPast)) this.#pass();
+    else this.tighten(inMs);
+  }
+
+  /** Fires when the moment has come. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
   }
 
   get isPast(): boolean {
@@ -36,14 +44,22 @@ export class Deadline {
   tighten(inMs: number): void {
     const at = this.#time.clock.monotonic() + inMs;
     if (at >= this.#at || this.isPast) return;
-    this.#cancel();
     this.#at = at;
-    if (inMs <= 0) this.#own.abort();
-    else if (inMs < Number.POSITIVE_INFINITY) this.#cancel = this.#time.timer.after(inMs, () => this.#own.abort());
+    this.#cancelTimer();
+    if (inMs <= 0) this.#pass();
+    else this.#cancelTimer = this.#time.timer.after(inMs, () => this.#pass());
   }
 
   cancel(): void {
-    this.#cancel();
+    this.#cancelTimer();
+    for (const each of this.#above) each.#below.delete(this);
+  }
+
+  #pass(): void {
+    if (this.isPast) return;
+    this.cancel();
+    this.#controller.abort();
+    for (const each of [...this.#below]) each.#pass();
   }
 }
 

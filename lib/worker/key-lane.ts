@@ -124,14 +124,14 @@ export class KeyLane {
   }
 
   /** Stops what lives here, because this worker may no longer run it. */
-  loseSession(reason: 'lease-lost' | 'evicted'): void {
-    this.lose(reason);
+  loseSession(reason: 'lease-lost' | 'evicted', leaseEnd: Deadline): void {
+    this.lose(reason, leaseEnd);
     this.#end({ kind: 'session-over', reason, answer: 'released', upTo: wholeKey });
   }
 
   /** Fires `lost`. */
-  lose(reason: StopReason): void {
-    this.#life?.lose(reason, this.#host.stopDeadline());
+  lose(reason: StopReason, deadline: Deadline): void {
+    this.#life?.lose(reason, deadline);
   }
 
   #underLock(work: () => void | Promise<void>): void {

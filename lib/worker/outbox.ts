@@ -7,7 +7,7 @@
  */
 import type { Timer } from '../pool/ports.ts';
 import type { Report } from '../wire/index.ts';
-import { backoffMs, pause } from './backoff.ts';
+import { backoffMs } from './backoff.ts';
 import type { Emit } from './events.ts';
 import type { ReportSender } from './ports.ts';
 
@@ -28,6 +28,8 @@ export class Outbox {
   #pending = 0;
   #isSending = false;
   #whenEmpty: (() => void)[] = [];
+  readonly #retries = new Set<() => void>();
+  #isClosed = false;
 
   constructor(ports: { readonly reports: ReportSender; readonly timer: Timer }, emit: Emit) {
     this.#ports = ports;
@@ -51,6 +53,12 @@ export class Outbox {
     return new Promise((resolve) => {
       this.#whenEmpty.push(resolve);
     });
+  }
+
+  /** What fails from now on, or has failed, is not tried again: the worker is gone, and nothing of it is to keep its process alive. */
+  close(): void {
+    this.#isClosed = true;
+    for (const cancel of this.#retries) cancel();
   }
 
   #enqueue(entry: Entry): void {
@@ -78,7 +86,7 @@ export class Outbox {
     try {
       await this.#ports.reports.send(batch.map(({ report }) => report));
     } catch (error) {
-      void this.#retry(batch, error);
+      this.#retry(batch, error);
       return;
     }
     this.#pending -= batch.length;
@@ -87,11 +95,15 @@ export class Outbox {
     for (const resolve of this.#whenEmpty.splice(0)) resolve();
   }
 
-  async #retry(batch: Entry[], error: unknown): Promise<void> {
+  #retry(batch: Entry[], error: unknown): void {
     for (const entry of batch) entry.failures += 1;
     const attempt = batch[0]?.failures ?? 1;
     this.#emit({ type: 'report-retried', reports: batch.length, attempt, error });
-    await pause(this.#ports.timer, backoffMs(attempt, firstRetryMs, maxRetryMs));
-    for (const entry of batch) this.#enqueue(entry);
+    if (this.#isClosed) return;
+    const cancel = this.#ports.timer.after(backoffMs(attempt, firstRetryMs, maxRetryMs), () => {
+      this.#retries.delete(cancel);
+      for (const entry of batch) this.#enqueue(entry);
+    });
+    this.#retries.add(cancel);
   }
 }

@@ -191,7 +191,7 @@ export function createWorker(ports: WorkerPorts, options: RuntimeOptions): Runti
       if (end === 'closed') return;
       emit({ type: 'lease-lost', session: laneHost.session, reason: end, jobs: lives.size });
       leaseEnd.tighten(session?.leaseLeftMs ?? 0);
-      for (const lane of lanes.values()) if (lane.life) lane.loseSession(end === 'evicted' ? 'evicted' : 'lease-lost');
+      for (const lane of lanes.values()) if (lane.life) lane.loseSession(end === 'evicted' ? 'evicted' : 'lease-lost', leaseEnd);
     },
     leaseEnded() {
       if (lives.size === 0) return;
@@ -316,8 +316,9 @@ export function createWorker(ports: WorkerPorts, options: RuntimeOptions): Runti
       await atMost(ports, lastWordMs, outbox.empty());
     }
     const abandoned = lives.size;
-    for (const lane of lanes.values()) lane.lose('worker-draining');
+    for (const lane of lanes.values()) lane.lose('worker-draining', drainEnd);
     if (outbox.size > 0) logger.error('reports were not sent', { workerId, reports: outbox.size });
+    outbox.close();
     return close({ released, abandoned });
   }
 
@@ -342,7 +343,7 @@ export function createWorker(ports: WorkerPorts, options: RuntimeOptions): Runti
     isLive = false;
     logger.error('the runtime failed', { workerId, error });
     if (isClosed) return;
-    for (const lane of lanes.values()) lane.lose('lease-lost');
+    for (const lane of lanes.values()) lane.lose('lease-lost', leaseEnd);
     close({ released, abandoned: lives.size });
   }
 

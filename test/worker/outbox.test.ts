@@ -90,3 +90,17 @@ test('a call that hangs holds back what comes after it, and loses none of it', a
   await drained();
   expect(got).toEqual(['w1', 'w2']);
 });
+
+test('once closed it tries nothing again, so that a worker that has gone keeps no process alive', async () => {
+  let calls = 0;
+  const { outbox, timer } = setup(() => {
+    calls += 1;
+    throw new Error('unreachable');
+  });
+  outbox.add(report(1));
+  await drained();
+  outbox.close();
+  outbox.add(report(2));
+  await timer.advance(60_000);
+  expect(calls).toBe(2);
+});
