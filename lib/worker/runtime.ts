@@ -319,7 +319,6 @@ export function createWorker(ports: WorkerPorts, options: RuntimeOptions): Runti
     for (const lane of lanes.values()) lane.lose('worker-draining', drainEnd);
     if (outbox.size > 0) logger.error('reports were not sent', { workerId, reports: outbox.size });
     outbox.close();
-    outbox.close();
     return close({ released, abandoned });
   }
 
