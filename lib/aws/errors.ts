@@ -114,9 +114,7 @@ const noResponse: ReadonlySet<string> = new Set([
   'ETIMEDOUT',
 ]);
 
-/**
- * Does `call`, with the SDK's errors as `PoolError`s. `what` is the thing that was asked for, such as `job "a:17"`.
- */
+/** Does `call`, with the SDK's errors as `PoolError`s. `what` is the thing that was asked for, such as `job "a:17"`. */
 export async function translated<T>(what: string, call: () => Promise<T>): Promise<T> {
   try {
     return await call();
@@ -175,10 +173,7 @@ export function conditionFailure(error: unknown): { readonly item?: Item } | und
   return item ? { item } : {};
 }
 
-/**
- * What stands where a transaction's conditions failed, in the order of its writes; undefined where it was not (only) for
- * conditions that it was cancelled.
- */
+/** What stands where a transaction's conditions failed, in the order of its writes; undefined where none failed. */
 export function cancellation(error: unknown): readonly (Item | undefined)[] | undefined {
   if (!(error instanceof TransactionCanceledException)) return undefined;
   const reasons = error.CancellationReasons ?? [];
