@@ -147,7 +147,7 @@ async function payloadFor({ ports, known }: Carrier, { key, dispatchId, fence }:
 export async function settleDispatch(ports: PoolPorts, settings: PoolSettings, settlement: Settlement): Promise<void> {
   const { dispatches, clock } = ports;
   const expiresAt = clock.now() + settings.retentionMs;
-  let seen = settlement.unnamed ? await dispatches.get(settlement.dispatchId) : presumed(settlement);
+  let seen = presumed(settlement) ?? (await dispatches.get(settlement.dispatchId));
   // Each lost race finds the record further on its one way (dispatch.ts); it can be lost thrice, and expiry starts anew once.
   for (let tries = 0; tries < 6; tries++) {
     const next = settle(seen, settlement, expiresAt);
@@ -159,7 +159,9 @@ export async function settleDispatch(ports: PoolPorts, settings: PoolSettings, s
   throw new PoolError('contended', `dispatch "${settlement.dispatchId}": changed at each try to settle it`, { retryable: true });
 }
 
-function presumed({ dispatchId, key, fingerprint = '', fence, requestedAt, outcome, end }: Settlement): Dispatch {
+/** Undefined where nothing is to be presumed: no job names the dispatch, or it is not known what it was admitted with. */
+function presumed({ dispatchId, key, fingerprint, fence, requestedAt, outcome, end, unnamed }: Settlement): Dispatch | undefined {
+  if (unnamed || fingerprint === undefined) return undefined;
   const head = { dispatchId, key, fingerprint, fence, requestedAt };
   return outcome.outcome === 'started' && end ? { ...head, status: 'started', outcome } : { ...head, status: 'admitted' };
 }

@@ -8,6 +8,7 @@ import type { Call, Network } from '../../lib/testing/calls.ts';
 import {
   encodeRequest,
   type FactReport,
+  fingerprintOf,
   parseCommand,
   type Request,
   type StartRequest,
@@ -585,6 +586,11 @@ describe('payloads and numbers', () => {
     plane.report({ type: 'released', key, dispatchId, fingerprint, fence: ahead, worker: `w${session.slice(1)}`, session, at: 7 });
     await plane.rest();
     expect(starts().at(-1)?.fence).toBe(ahead + 1);
+    // And a dispatch that a delivery put under such a fence, and died.
+    const admitted = { key: 'm', dispatchId: 'd2', fingerprint: fingerprintOf('m', bytes('p')), fence: ahead, requestedAt: 1 };
+    await plane.putDispatch({ status: 'admitted', ...admitted }, bytes('p'));
+    await request(start('d2', { key: 'm' }));
+    expect(starts().at(-1)).toMatchObject({ dispatchId: 'd2', fence: ahead + 1 });
   });
 });
 
