@@ -97,8 +97,12 @@ export function checksOf(counts: Counts, asked: Asked, settledOnce: number): rea
     { name: 'lines.lost', is: lines.lost, mustBe: 0, because: 'each owner goes on where the last one stopped' },
     { name: 'overlaps', is: counts.overlaps, mustBe: 0, because: 'moments with two live handlers of a key' },
     { name: 'fencedWrites', is: counts.fencedWrites, because: 'refused by the sink' },
-    ...Object.entries(counts.workers).map(([worker, is]) => ({ name: `workers.${worker}`, is, because: 'jobs it started' })),
-    { name: 'workers', is: sum(counts.workers), mustBe: counts.handlerStarts, because: 'workers and sink agree' },
+    {
+      name: 'workers',
+      is: sum(counts.workers),
+      mustBe: counts.handlerStarts,
+      because: `jobs that they say they started: ${Object.values(counts.workers).join(' + ')}`,
+    },
   ];
 }
 
