@@ -22,6 +22,8 @@ export interface Silence {
   readonly rounds: number;
   /** The beat that did not change, and for how long that was measured. */
   readonly unchanged?: { readonly beat: number; readonly ms: number };
+  /** The round that was given more time for its pages already. */
+  readonly behind?: string;
 }
 
 export type Expiry =
@@ -33,7 +35,7 @@ export type Expiry =
   | { readonly outcome: 'lost' }
   /** The row is revoked already: a lease of waiting decides. */
   | { readonly outcome: 'wait' }
-  /** The worker has answered, and its pages are still in the queue: more time, on the same token. Never revoked for that. */
+  /** The worker has answered, and its pages are still in the queue: more time once, on the same token. Never revoked for that. */
   | { readonly outcome: 'behind'; readonly silence: Silence }
   /** Another round. */
   | { readonly outcome: 'again'; readonly silence: Silence }
@@ -53,7 +55,11 @@ export function decideExpiry(round: Round, row: WorkerRow | undefined, silence: 
       ? { outcome: 'lost' }
       : { outcome: 'again', silence: { rounds: silence.rounds, unchanged: { beat: row.beat, ms } } };
   }
-  if (row.answered === round.token) return { outcome: 'behind', silence };
+  if (row.answered === round.token) {
+    // A page that has not come by then may be lost for good; the worker is asked anew, through no fault of its own.
+    if (silence.behind === round.token) return { outcome: 'again', silence: { rounds: silence.rounds } };
+    return { outcome: 'behind', silence: { ...silence, behind: round.token } };
+  }
   const rounds = silence.rounds + 1;
   return rounds >= context.maxSilentRounds ? { outcome: 'revoke' } : { outcome: 'again', silence: { rounds } };
 }

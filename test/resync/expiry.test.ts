@@ -51,6 +51,14 @@ describe('a round whose time is up', () => {
     expect(expiry(aRow({ beat: 8, answered: 'R1' }), { silence: { rounds: 99 } }).outcome).toBe('behind');
   });
 
+  test('gives an answered round more time once, then asks anew: a page of the answer may be lost for good', () => {
+    const row = aRow({ beat: 8, answered: 'R1' });
+    const first = expiry(row, { silence: { rounds: 2 } });
+    expect(first).toEqual({ outcome: 'behind', silence: { rounds: 2, behind: 'R1' } });
+    expect(expiry(row, { silence: { rounds: 2, behind: 'R1' } })).toEqual({ outcome: 'again', silence: { rounds: 2 } });
+    expect(expiry(row, { silence: { rounds: 2, behind: 'R0' } }).outcome).toBe('behind');
+  });
+
   test('a session with a longer lease than the round needs as many unchanged rounds as cover it', () => {
     const row = aRow({ leaseMs: 70_000 });
     let silence: Silence = { rounds: 0 };
