@@ -14,6 +14,8 @@ export interface Mishaps {
   readonly move?: number;
   /** The pool is closed, or recovering, for a while. */
   readonly close?: number;
+  /** An operator has a worker asked what it runs. */
+  readonly resync?: number;
   readonly setClock?: number;
   readonly redrive?: number;
   readonly badMessage?: number;
@@ -33,7 +35,7 @@ const NETWORK: FaultRates = {
   throttled: 0.01,
   'answer-lost': 0.02,
   conflict: 0.02,
-  lost: 0.01,
+  lost: 0.02,
   late: 0.02,
   again: 0.05,
   reordered: 0.3,
@@ -49,7 +51,7 @@ const PROCESSES: FaultRates = {
   'failed-execution': 0.05,
 };
 
-const OF_NETWORK: Mishaps = { cutOff: 1, badMessage: 4, close: 10 };
+const OF_NETWORK: Mishaps = { cutOff: 1, resync: 1, badMessage: 4, close: 10 };
 const OF_PROCESSES: Mishaps = { kill: 3, freeze: 1.5, drain: 3, move: 1, setClock: 2, redrive: 5 };
 
 /**

@@ -235,6 +235,9 @@ export class World {
       case 'badMessage':
         this.#badMessage();
         return;
+      case 'resync':
+        this.#resync(worker?.process.name);
+        break;
       case 'move':
         this.#move();
         return;
@@ -295,6 +298,12 @@ export class World {
       this.#faults.count('redriven');
       reports.send({ body });
     }
+  }
+
+  #resync(workerId: string | undefined): void {
+    const { machine, workers } = this.#pool.services;
+    const row = workers.peek(workerId ?? '');
+    if (row) void machine.start(executionName(row, this.#scheduler.now()), { worker: row.workerId, session: row.session });
   }
 
   /** Asks a job to move, now and then one that has moved on since. */
@@ -386,11 +395,7 @@ export class World {
     const now = this.#scheduler.now();
     if (!this.#faults.injected.has('lost') || now < this.#nextAsk) return;
     this.#nextAsk = now + Math.max(60_000, 4 * this.#leaseMs);
-    const { machine, workers } = this.#pool.services;
-    for (const row of workers.all()) {
-      const { workerId: worker, session } = row;
-      if (row.state === 'active') void machine.start(executionName(row, now), { worker, session });
-    }
+    for (const { workerId, state } of this.#pool.services.workers.all()) if (state === 'active') this.#resync(workerId);
   }
 
   /** Why the world is not at rest yet. */
