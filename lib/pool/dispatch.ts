@@ -114,7 +114,7 @@ export function settle(dispatch: Dispatch | undefined, by: Settlement, expiresAt
     dispatchId: by.dispatchId,
     key: by.key,
     ...(fingerprint === undefined ? {} : { fingerprint }),
-    fence: dispatch?.fence ?? by.fence,
+    fence: Math.max(dispatch?.fence ?? 0, by.fence),
     requestedAt: dispatch?.requestedAt ?? by.requestedAt,
   };
   switch (dispatch?.status) {
