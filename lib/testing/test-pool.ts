@@ -243,11 +243,18 @@ class MemoryTestPool implements TestPool {
 
   #fate({ service, args }: Call): Fate {
     if (service !== 'requests' && service !== 'reports' && service !== 'commands') return { delayMs: 0 };
+    if (service === 'requests') for (const request of [args[0]].flat() as Request[]) this.#noteStop(request);
     const message = Array.isArray(args[0]) ? args[0][0] : args[0];
     const unanswered = this.#unanswered.find(({ match, left }) => left > 0 && isMatch(message, match));
     if (!unanswered) return { delayMs: 0 };
     unanswered.left -= 1;
     return { delayMs: 0, fault: 'answer-lost' };
+  }
+
+  /** The checker takes a stop that nobody asked for to be a breach. */
+  #noteStop(request: Request): void {
+    if (request.op === 'stop') this.#checker.stopAsked(request.key, request.dispatchId);
+    if (request.op === 'start' && request.ifBusy === 'replace') this.#checker.stopAsked(request.key);
   }
 
   #disturbance(): Disturbance {

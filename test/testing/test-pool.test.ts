@@ -196,6 +196,20 @@ describe('what can be done to messages', () => {
   });
 });
 
+test.each([
+  ['by its dispatch id', 'stop-requested', (pool: TestPool) => pool.client.stop('k', { dispatchId: 'd1' })],
+  ['by its key', 'stop-requested', (pool: TestPool) => pool.client.stop('k')],
+  ['by a start that replaces it', 'replaced', (pool: TestPool) => pool.client.start('k', 'q', { ifBusy: 'replace' })],
+] as const)('a job that its client stops %s is stopped, and that is no breach', async (_, reason, stop) => {
+  const handler = recordingHandler();
+  await using pool = await createTestPool({ handler });
+  const dispatch = await pool.client.start('k', 'p', { dispatchId: 'd1' });
+  await dispatch.outcome();
+  await stop(pool);
+  expect(await dispatch.ended({ timeoutMs: 10_000 })).toMatchObject({ status: 'stopped', reason });
+  expect(handler.stops).toEqual([{ key: 'k', reason }]);
+});
+
 test('the client streams as it does elsewhere', async () => {
   const { pool } = await setup();
   await using _ = pool;
