@@ -19,14 +19,20 @@ export interface TableRow {
 export type Cell = readonly [columns: string, decision: string];
 
 /** The decision of each column. Throws where a column has none, because such a table says less than it seems to. */
-export function expand({ when, columns, cells }: TableRow): ReadonlyMap<string, string> {
-  return new Map(
-    columns.map((column) => {
-      const cell = cells.find(([patterns]) => patterns.split(' | ').some((pattern) => fits(pattern, column)));
-      if (!cell) throw new Error(`${when}: nothing is said of "${column}"`);
-      return [column, cell[1]];
-    }),
-  );
+export function expand(row: TableRow): ReadonlyMap<string, string> {
+  return new Map(row.columns.map((column) => [column, cellOf(row, column)[1]]));
+}
+
+/** The cells that decide anything, in their order. */
+export function usedCells(row: TableRow): readonly Cell[] {
+  const used = new Set(row.columns.map((column) => cellOf(row, column)));
+  return row.cells.filter((cell) => used.has(cell));
+}
+
+function cellOf({ when, cells }: TableRow, column: string): Cell {
+  const cell = cells.find(([patterns]) => patterns.split(' | ').some((pattern) => fits(pattern, column)));
+  if (!cell) throw new Error(`${when}: nothing is said of "${column}"`);
+  return cell;
 }
 
 function fits(pattern: string, column: string): boolean {
