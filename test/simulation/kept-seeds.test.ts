@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { PROFILES } from '../../simulation/profiles.ts';
-import { describeFailure, simulate } from '../../simulation/simulate.ts';
-import { World } from '../../simulation/world.ts';
+import { PROFILES } from './profiles.ts';
+import { describeFailure, simulate } from './simulate.ts';
+import { World } from './world.ts';
 
 /** Lines of `seed profile what it found`; what stands after # is for people. */
-const kept = readFileSync(new URL('../../simulation/kept-seeds.txt', import.meta.url), 'utf8')
+const kept = readFileSync(new URL('kept-seeds.txt', import.meta.url), 'utf8')
   .split('\n')
   .filter((line) => line !== '' && !line.startsWith('#'))
   .map((line) => line.split(/\s+/, 2))

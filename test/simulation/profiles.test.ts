@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { describeFailure, simulate } from '../../simulation/simulate.ts';
 import { freshSeed } from './fresh-seed.ts';
+import { describeFailure, simulate } from './simulate.ts';
 
 const seed = freshSeed();
 

@@ -1,5 +1,5 @@
-import { type FaultRates, NO_FAULTS } from '../lib/testing/faults.ts';
-import type { Random } from '../lib/testing/random.ts';
+import { type FaultRates, NO_FAULTS } from '../../lib/testing/faults.ts';
+import type { Random } from '../../lib/testing/random.ts';
 
 export type Profile = 'calm' | 'network' | 'processes' | 'everything';
 export const PROFILES: readonly Profile[] = ['calm', 'network', 'processes', 'everything'];

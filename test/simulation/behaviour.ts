@@ -1,7 +1,7 @@
-import type { Checker } from '../lib/testing/invariants.ts';
-import type { Process } from '../lib/testing/process.ts';
-import type { Random } from '../lib/testing/random.ts';
-import { defineHandler, type Handler, type Job, type Raw, RetryableError } from '../lib/worker/handler.ts';
+import type { Checker } from '../../lib/testing/invariants.ts';
+import type { Process } from '../../lib/testing/process.ts';
+import type { Random } from '../../lib/testing/random.ts';
+import { defineHandler, type Handler, type Job, type Raw, RetryableError } from '../../lib/worker/handler.ts';
 
 /** What all handlers of a world share: its resource, its lots, and the day on which everything goes well. */
 export interface Surroundings {

@@ -4,7 +4,7 @@ const DECIDERS = ['pool/decide-request', 'pool/decide-report', 'pool/decide-owne
 
 /** Rules that stand in the deciders' source and that no decision of a run named; a rule with a variable part counts as one. */
 export function rulesNeverReached(reached: ReadonlyMap<string, number>): readonly string[] {
-  const rules = new Set(DECIDERS.flatMap((name) => rulesIn(readFileSync(new URL(`../lib/${name}.ts`, import.meta.url), 'utf8'))));
+  const rules = new Set(DECIDERS.flatMap((name) => rulesIn(readFileSync(new URL(`../../lib/${name}.ts`, import.meta.url), 'utf8'))));
   return [...rules].filter((rule) => ![...reached.keys()].some((name) => patternOf(rule).test(name)));
 }
 

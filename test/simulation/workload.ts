@@ -1,11 +1,11 @@
-import type { Dispatch } from '../lib/client/dispatch.ts';
-import type { Pool } from '../lib/client/pool.ts';
-import { PoolError } from '../lib/pool/errors.ts';
-import type { Checker } from '../lib/testing/invariants.ts';
-import { isSame } from '../lib/testing/invariants.ts';
-import type { Process } from '../lib/testing/process.ts';
-import type { Random } from '../lib/testing/random.ts';
-import type { Scheduler } from '../lib/testing/scheduler.ts';
+import type { Dispatch } from '../../lib/client/dispatch.ts';
+import type { Pool } from '../../lib/client/pool.ts';
+import { PoolError } from '../../lib/pool/errors.ts';
+import type { Checker } from '../../lib/testing/invariants.ts';
+import { isSame } from '../../lib/testing/invariants.ts';
+import type { Process } from '../../lib/testing/process.ts';
+import type { Random } from '../../lib/testing/random.ts';
+import type { Scheduler } from '../../lib/testing/scheduler.ts';
 
 /** What was asked for under a dispatch id, as the client that asked knows it. */
 export interface Asked {

@@ -1,5 +1,5 @@
-import type { Violation } from '../lib/testing/invariants.ts';
-import { Random } from '../lib/testing/random.ts';
+import type { Violation } from '../../lib/testing/invariants.ts';
+import { Random } from '../../lib/testing/random.ts';
 import type { Profile } from './profiles.ts';
 import { World } from './world.ts';
 
