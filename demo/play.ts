@@ -33,13 +33,14 @@ const betweenEndsMs = 20;
 
 /** Brings a pool up, plays the scenario on it, says what it came to, and ends everything. */
 export async function play({ sizes, seed, folder, progress, signal }: PlayOptions): Promise<Played> {
-  const scenario = scenarioOf(sizes, join(folder, 'feeds'), basename(folder), seed);
+  const scenario = scenarioOf(sizes, join(folder, 'feeds'), basename(folder).slice(-6), seed);
   const { starts, malformed, busy, waiting, conflicts, stops, restartsAtOnce, restartsAfterwards } = scenario;
   const dispatches = dispatchesOf(scenario);
 
   const sinkFile = join(folder, 'sink.db');
   using sink = new Sink(sinkFile);
-  await using stage = await Stage.set({ folder, sink: sinkFile, capacity: sizes.jobs, log: (line) => progress.say(line), signal });
+  const keys = new Set(scenario.feeds.map(({ key }) => key));
+  await using stage = await Stage.set({ folder, sink: sinkFile, keys, log: (line) => progress.say(line), signal });
   const { client, raw, observer, operator, workers } = stage;
   const deadLetters = () => stage.step(operator.call('deadLetters', stage.deadLetterQueueUrl));
   const deadLettersBefore = await deadLetters();

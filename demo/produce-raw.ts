@@ -13,7 +13,7 @@ const methods = {
   /** Sends each line of an NDJSON file as it is, and answers how many the queue has. */
   async send(file: string): Promise<number> {
     const QueueUrl = await requestQueue;
-    const lines = (await readFile(file, 'utf8')).trimEnd().split('\n');
+    const lines = (await readFile(file, 'utf8')).split('\n').slice(0, -1);
     let sent = 0;
     for (let from = 0; from < lines.length; from += batchSize) {
       const Entries = lines.slice(from, from + batchSize).map((MessageBody, index) => ({

@@ -9,7 +9,7 @@ const methods = {
   /** Sends the requests of an NDJSON file through the client, and answers how many the queue has. What is no request is not for a client to send. */
   async send(file: string): Promise<number> {
     const pool = await connected;
-    const lines = (await readFile(file, 'utf8')).trimEnd().split('\n');
+    const lines = (await readFile(file, 'utf8')).split('\n').slice(0, -1);
     const requests = lines.map(parseRequest).flatMap((parsed) => (parsed.ok ? [parsed.value] : []));
     let sent = 0;
     for await (const each of pool.startMany(requests.filter((request) => request.op === 'start'))) {
