@@ -54,6 +54,10 @@ function statementsOf(grant: GrantName, pool: PoolResources, config: IParameter)
         connect,
         produce,
         ...observe,
+        // To drain and evict workers, and to have one asked what it runs: what follows from it the pool's own functions do.
+        allow(['dynamodb:GetItem', 'dynamodb:UpdateItem'], pool.workersTable.tableArn),
+        allow(['dynamodb:GetItem'], pool.jobsTable.tableArn),
+        allow(['states:StartExecution'], pool.machineArn),
         // Sending to the source queues is what a redrive does on its caller's behalf.
         allow(['sqs:SendMessage'], pool.reportQueue.queueArn),
         allow(

@@ -90,7 +90,10 @@ export interface IJobPool extends IConstruct {
   grantWork(grantee: IGrantable): void;
   /** Lets the grantee read jobs, dispatches and workers, and wait for outcomes and ends. */
   grantObserve(grantee: IGrantable): void;
-  /** Lets the grantee do all that a producer and an observer may, and look through, redrive and remove dead letters. */
+  /**
+   * Lets the grantee do all that a producer and an observer may, drain, evict and resync workers, and look through, redrive and remove
+   * dead letters.
+   */
   grantOperate(grantee: IGrantable): void;
   /** One of the things that the pool's functions count; a sum over 5 minutes unless the options say otherwise. */
   metric(name: PoolMetric, options?: MetricOptions): Metric;

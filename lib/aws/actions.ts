@@ -29,6 +29,12 @@ export const actions = {
     jobsTableIndexes: ['dynamodb:Query'],
     workersTable: ['dynamodb:Scan'],
   },
+  /** What an operator does with workers. */
+  operate: {
+    workersTable: ['dynamodb:GetItem', 'dynamodb:UpdateItem'],
+    jobsTable: ['dynamodb:GetItem'],
+    resyncMachine: ['states:StartExecution'],
+  },
   /** `loadPoolConfig`. */
   config: { configParameter: ['ssm:GetParameter'] },
   /** Of a function on its source queue, beside what Lambda needs to poll it, and on its dead-letter queue. */

@@ -51,11 +51,16 @@ export function workerPorts(config: PoolConfig, { dynamo, sqs }: AwsClients = aw
 }
 
 /** What a client process works with. */
-export function clientPorts(config: PoolConfig, { dynamo, sqs }: AwsClients = awsClients(config)): ClientPorts {
-  const { jobsTable, workersTable, requestQueueUrl } = config;
+export function clientPorts(config: PoolConfig, { dynamo, sqs, sfn }: AwsClients = awsClients(config)): ClientPorts {
+  const { jobsTable, workersTable, requestQueueUrl, resyncMachineArn } = config;
   return {
     requests: sqsRequestBatches({ sqs, queueUrl: requestQueueUrl, ids }),
     records: dynamoRecords({ dynamo, jobsTable, workersTable, clock }),
+    operate: {
+      workers: dynamoWorkers({ dynamo, workersTable, jobsTable, clock, ids }),
+      rounds: dynamoRounds({ dynamo, table: jobsTable }),
+      machine: sfnMachine({ sfn, stateMachineArn: resyncMachineArn }),
+    },
     clock,
     timer,
     ids,

@@ -14,21 +14,26 @@ export interface Wait extends Abortable {
 }
 
 /** The construct's method that gives the permission. */
-export type Grant = 'grantProduce' | 'grantObserve';
+export type Grant = 'grantProduce' | 'grantObserve' | 'grantOperate';
 
 /** The way of every method to the ports, so that all of them end alike: on abort, on disposal, and in errors that name the method. */
 export class Calls {
   readonly ports: ClientPorts;
   readonly waits: Waits;
-  #isDisposed = false;
+  readonly #disposal = new AbortController();
 
   constructor(ports: ClientPorts) {
     this.ports = ports;
     this.waits = new Waits(ports);
   }
 
+  /** Fires when no call is taken any more. */
+  get disposed(): AbortSignal {
+    return this.#disposal.signal;
+  }
+
   async run<T>(method: string, grant: Grant, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
-    if (this.#isDisposed) throw disposed();
+    this.disposed.throwIfAborted();
     try {
       return await abortable(signal, work);
     } catch (error) {
@@ -43,8 +48,9 @@ export class Calls {
   }
 
   dispose(): void {
-    this.#isDisposed = true;
-    this.waits.end(disposed());
+    const reason = new PoolError('unavailable', 'the pool was disposed of', { retryable: false });
+    this.#disposal.abort(reason);
+    this.waits.end(reason);
   }
 }
 
@@ -60,10 +66,6 @@ export function named<E>(error: E, method: string, grant: string): E | PoolError
 
 export function invalid(message: string, cause?: unknown): PoolError {
   return new PoolError('invalid-request', message, { retryable: false, cause });
-}
-
-function disposed(): PoolError {
-  return new PoolError('unavailable', 'the pool was disposed of', { retryable: false });
 }
 
 /** The longest that a timer can be set for; above it, it would fire at once. */

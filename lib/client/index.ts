@@ -16,6 +16,7 @@ export type { Dispatch } from './dispatch.ts';
 export type { Ensured } from './ensure.ts';
 export type { ListFilter } from './list.ts';
 export type { End, FingerprintMismatch, Outcome } from './observation.ts';
+export type { DrainReport, ResyncReport, WorkerHandle } from './operate.ts';
 export type { AnyPayload, In, Schema } from './payload.ts';
 export type { NotifyOptions, Pool, PoolOptions, StopOptions } from './pool.ts';
 export type { Entry, StartTerms } from './start.ts';

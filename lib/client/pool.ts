@@ -4,6 +4,7 @@ import { describeJob, describeWorker, type JobDescription, type WorkerDescriptio
 import { type Dispatch, dispatchHandle } from './dispatch.ts';
 import { type Ensured, ensure } from './ensure.ts';
 import { type ListFilter, list } from './list.ts';
+import { type WorkerHandle, workerHandle } from './operate.ts';
 import { type AnyPayload, bytesOf, type In, type Schema } from './payload.ts';
 import type { ClientPorts } from './ports.ts';
 import { type Entry, type StartTerms, startOf, subjectOf, valid } from './start.ts';
@@ -44,6 +45,8 @@ export interface Pool<P = AnyPayload, N = AnyPayload> extends Disposable {
   /** Live jobs, found by index; one that changes hands in the meantime may be missed. */
   list(filter?: ListFilter): AsyncIterable<JobDescription>;
   workers(options?: Abortable): AsyncIterable<WorkerDescription>;
+  /** A handle by name; asks nothing. What it does throws `not-found` where there is no such worker. */
+  worker(workerId: string): WorkerHandle;
 }
 
 export interface StopOptions extends Abortable {
@@ -113,6 +116,14 @@ export function createPool<S extends Schema = Schema<AnyPayload>, N extends Sche
     async *workers({ signal } = {}) {
       const rows = await calls.run('workers', 'grantObserve', signal, () => records.workers());
       yield* rows.map(describeWorker);
+    },
+
+    worker(workerId) {
+      try {
+        return workerHandle(calls, workerId);
+      } catch (error) {
+        throw named(error, 'worker', 'grantOperate');
+      }
     },
 
     [Symbol.dispose]: () => calls.dispose(),

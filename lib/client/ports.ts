@@ -1,17 +1,26 @@
 import type { Dispatch } from '../pool/dispatch.ts';
 import type { PoolError } from '../pool/errors.ts';
 import type { Job } from '../pool/job.ts';
-import type { Clock, Ids, Page, Timer } from '../pool/ports.ts';
+import type { Clock, Ids, Page, Timer, WorkerStore } from '../pool/ports.ts';
 import type { WorkerRow } from '../pool/worker.ts';
+import type { RoundMachine, RoundStore } from '../resync/ports.ts';
 import type { Request } from '../wire/index.ts';
 
 /** What a client needs of the world; `lib/aws` has each on a service, `lib/testing` each in memory. Methods may throw a `PoolError`. */
 export interface ClientPorts {
   readonly requests: RequestBatchSender;
   readonly records: RecordReader;
+  readonly operate: OperatePorts;
   readonly clock: Clock;
   readonly timer: Timer;
   readonly ids: Ids;
+}
+
+/** What operating on workers takes, and no more: rows are changed, a round is asked for and looked at, and the rest is the control plane's. */
+export interface OperatePorts {
+  readonly workers: Pick<WorkerStore, 'get' | 'change'>;
+  readonly rounds: Pick<RoundStore, 'get'>;
+  readonly machine: Pick<RoundMachine, 'start'>;
 }
 
 export interface RequestBatchSender {

@@ -208,9 +208,15 @@ export class MemoryPool {
   #clientPorts(process: Process): ClientPorts {
     const ports = this.services.clientPorts({ clock: process, timer: process, ids: this.#ids });
     const single = this.#calls.port(ports.requests, 'requests', process);
+    const { workers, rounds, machine } = ports.operate;
     return {
       ...ports,
       records: this.#calls.port(ports.records, 'records', process),
+      operate: {
+        workers: this.#calls.port(workers, 'workers', process),
+        rounds: this.#calls.port(rounds, 'rounds', process),
+        machine: this.#calls.port(machine, 'machine', process),
+      },
       requests: {
         send: (requests: readonly Request[]) =>
           Promise.all(

@@ -125,7 +125,7 @@ export class MemoryServices {
     readonly timer?: Timer;
     readonly ids?: Ids;
   } = {}): ClientPorts {
-    const { jobs, dispatches, workers } = this;
+    const { jobs, dispatches, workers, rounds, machine } = this;
     const requests: RequestBatchSender = {
       send: async (all) => {
         for (const request of all) this.#request(request);
@@ -139,7 +139,7 @@ export class MemoryServices {
       keysOwnedBy: (workerId, cursor) => jobs.ownedBy(workerId, cursor),
       workers: async () => workers.all(),
     };
-    return { requests, records, clock, timer, ids };
+    return { requests, records, operate: { workers, rounds, machine }, clock, timer, ids };
   }
 
   /** Where a batch of the queue's messages came from. */

@@ -37,6 +37,18 @@ export async function examples({ order, url, signal, file }: Surroundings): Prom
   else log.info(seen.outcome satisfies 'refused' | 'start-failed' | 'cancelled');
 }
 
+/** What an operator does. */
+export async function operate(pool: Pool, signal: AbortSignal): Promise<void> {
+  const worker = pool.worker('w-7f3');
+  const drained = await worker.drain({ timeoutMs: 600_000, signal });
+  log.info(drained.outcome satisfies 'left' | 'lost' | 'revoked' | 'replaced', drained.jobs);
+  await worker.evict();
+  const resync = await worker.resync({ timeoutMs: 60_000 });
+  if (resync.outcome === 'answered') log.info(resync.complete, resync.counts['entry agrees']);
+  // @ts-expect-error without a deadline it would wait for ever
+  await worker.drain();
+}
+
 export async function refused(pool: Pool<{ url: string }, { rate: number }>): Promise<void> {
   // @ts-expect-error without a deadline it would wait for ever
   await pool.dispatch('d').ended();

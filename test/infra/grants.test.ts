@@ -1,4 +1,4 @@
-import { type App, Stack } from 'aws-cdk-lib';
+import { type App, ArnFormat, Stack } from 'aws-cdk-lib';
 import { type IGrantable, Role, ServicePrincipal, User } from 'aws-cdk-lib/aws-iam';
 import { Alias, Code, Function as LambdaFunction, Runtime } from 'aws-cdk-lib/aws-lambda';
 import type { StringParameter } from 'aws-cdk-lib/aws-ssm';
@@ -144,6 +144,15 @@ describe('least privilege: a grant allows exactly what the processes that it is 
       ['deadLetters', pool.deadLetterQueues.requests.queueArn],
       ['deadLetters', pool.deadLetterQueues.reports.queueArn],
       ['inboxes', stack.formatArn({ service: 'sqs', resource: 'holdfast-feeds_*' })],
+      [
+        'resyncMachine',
+        stack.formatArn({
+          service: 'states',
+          resource: 'stateMachine',
+          resourceName: 'holdfast-feeds-resync',
+          arnFormat: ArnFormat.COLON_RESOURCE_NAME,
+        }),
+      ],
       ['configParameter', (pool.node.findChild('Config') as StringParameter).parameterArn],
     ];
     const names = new Map(arns.map(([resource, arn]) => [JSON.stringify(stack.resolve(arn)), resource]));
@@ -176,10 +185,15 @@ describe('least privilege: a grant allows exactly what the processes that it is 
     expect(allowed('observe')).toEqual(asked(['config', 'records']));
   });
 
-  test('an operator does what producers and observers do, and sees to dead letters', () => {
-    const both = asked(['config', 'requests', 'records']);
-    const more = [...allowed('operate')].filter((each) => !both.has(each));
+  test('an operator does what producers and observers do, sees to workers and to dead letters, and writes no record of a job', () => {
+    const known = asked(['config', 'requests', 'records', 'operate']);
+    const more = [...allowed('operate')].filter((each) => !known.has(each));
     expect(more.every((each) => /^(deadLetters|reportQueue) sqs:/.test(each))).toBe(true);
-    expect(allowed('operate')).toEqual(new Set([...both, ...more]));
+    expect(allowed('operate')).toEqual(new Set([...known, ...more]));
+    expect([...allowed('operate')].filter((each) => /^(jobsTable|inboxes)/.test(each))).toEqual([
+      'jobsTable dynamodb:BatchGetItem',
+      'jobsTableIndexes dynamodb:Query',
+      'jobsTable dynamodb:GetItem',
+    ]);
   });
 });
