@@ -4,7 +4,11 @@ import { describeFailure, simulate } from './simulate.ts';
 
 const seed = freshSeed();
 
-test(`keeps every guarantee through 150,000 steps of everything going wrong, from seed ${seed}`, { timeout: 300_000 }, async () => {
+const named = 'P1-P5, P10, P11, P14, P17; F1, F2, F6-F8, F10, F11, F15, F20, F27, F33, F36, F49';
+
+test(`keeps every guarantee through 150,000 steps of everything going wrong (${named}), from seed ${seed}`, {
+  timeout: 300_000,
+}, async () => {
   const { failure, steps } = await simulate(seed, 150_000, 'everything');
   expect(failure && describeFailure(failure)).toBeUndefined();
   expect(steps).toBeGreaterThanOrEqual(150_000);

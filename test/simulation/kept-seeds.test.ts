@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { PROFILES } from './profiles.ts';
 import { describeFailure, simulate } from './simulate.ts';
 import { World } from './world.ts';
@@ -31,5 +31,24 @@ describe('a run', () => {
       await new World({ seed: 2, profile: 'everything', keepLines: 500 }).run(),
     ];
     expect(second.story.join('\n')).not.toBe(first.story.join('\n'));
+  });
+
+  test('asks neither real time nor chance', { timeout: 60_000 }, async () => {
+    const asked: string[] = [];
+    const isOurs = () => /\/(lib|test\/simulation)\//.test(new Error().stack ?? '');
+    for (const [name, owner] of Object.entries({ setTimeout: globalThis, setInterval: globalThis, random: Math, now: Date })) {
+      const real = Reflect.get(owner, name);
+      const spied = (...args: unknown[]) => {
+        if (isOurs()) asked.push(name);
+        return Reflect.apply(real, owner, args);
+      };
+      vi.spyOn(owner as never, name as never).mockImplementation(spied as never);
+    }
+    try {
+      await new World({ seed: 4, profile: 'everything' }).run();
+    } finally {
+      vi.restoreAllMocks();
+    }
+    expect(asked).toEqual([]);
   });
 });
