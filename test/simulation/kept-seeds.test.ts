@@ -42,7 +42,7 @@ describe('a run', () => {
         if (isOurs()) asked.push(name);
         return Reflect.apply(real, owner, args);
       };
-      vi.spyOn(owner as never, name as never).mockImplementation(spied as never);
+      vi.spyOn(owner as unknown as Record<string, (...args: unknown[]) => unknown>, name).mockImplementation(spied);
     }
     try {
       await new World({ seed: 4, profile: 'everything' }).run();
