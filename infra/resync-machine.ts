@@ -78,22 +78,43 @@ export function makeResyncMachine(scope: Construct, poolName: string, lease: Dur
   wait.next(lose);
   later.next(reassign);
 
-  const logGroup = new LogGroup(scope, 'ResyncMachineLog', { retention: RetentionDays.ONE_MONTH, removalPolicy: RemovalPolicy.DESTROY });
+  const name = machineName(poolName);
+  const logGroup = new LogGroup(scope, 'ResyncMachineLog', {
+    // Who may write to a log group is one short document for the whole account, in which this prefix stands once.
+    logGroupName: `/aws/vendedlogs/states/${name}`,
+    retention: RetentionDays.ONE_MONTH,
+    removalPolicy: RemovalPolicy.DESTROY,
+  });
   const role = new Role(scope, 'ResyncMachineRole', {
     assumedBy: new ServicePrincipal('states.amazonaws.com'),
-    inlinePolicies: { invoke: new PolicyDocument({ statements: [allow(['lambda:InvokeFunction'], resync.functionArn)] }) },
+    inlinePolicies: {
+      resync: new PolicyDocument({ statements: [allow(['lambda:InvokeFunction'], resync.functionArn), allow(deliverLogs, '*')] }),
+    },
   });
   return new StateMachine(scope, 'ResyncMachine', {
-    stateMachineName: machineName(poolName),
+    stateMachineName: name,
     stateMachineType: StateMachineType.STANDARD,
     definitionBody: DefinitionBody.fromChainable(open),
-    role,
+    // As it is: CDK would add every version of the function.
+    role: role.withoutPolicyUpdates(),
     // No data: input holds worker ids, which belong to the pool's own log.
-    logs: { destination: logGroup, level: LogLevel.ERROR, includeExecutionData: false },
+    logs: { destination: logGroup, level: LogLevel.ALL, includeExecutionData: false },
     // Far longer than any round; an execution that lasts so long is stuck.
     timeout: Duration.days(1),
   });
 }
+
+/** What it takes to write to a log; the service knows no narrower resource for any of it. */
+const deliverLogs = [
+  'logs:CreateLogDelivery',
+  'logs:DeleteLogDelivery',
+  'logs:DescribeLogGroups',
+  'logs:DescribeResourcePolicies',
+  'logs:GetLogDelivery',
+  'logs:ListLogDeliveries',
+  'logs:PutResourcePolicy',
+  'logs:UpdateLogDelivery',
+] as const;
 
 function retried(task: LambdaInvoke): LambdaInvoke {
   task.addRetry({ errors: ['States.TaskFailed'], interval: Duration.seconds(2), backoffRate: 2, maxAttempts: 3 });

@@ -85,7 +85,7 @@ describe('nothing is lost', () => {
     }
   });
 
-  test('dead letters, failing functions and a silent sweep raise an alarm', () => {
+  test('dead letters, failing functions and rounds, lost workers and a silent sweep raise an alarm', () => {
     const { stack } = aPool();
     const topic = new Topic(stack, 'Oncall');
     new JobPool(stack, 'Loud', { alarms: { type: 'on', action: new SnsAction(topic) } });
@@ -104,8 +104,20 @@ describe('nothing is lost', () => {
       ComparisonOperator: 'LessThanThreshold',
       TreatMissingData: 'breaching',
     });
-    template.resourcePropertiesCountIs('AWS::CloudWatch::Alarm', { MetricName: 'Errors' }, 6);
-    template.resourcePropertiesCountIs('AWS::CloudWatch::Alarm', { AlarmActions: Match.anyValue() }, 6);
+    template.hasResourceProperties('AWS::CloudWatch::Alarm', {
+      MetricName: 'ExecutionsFailed',
+      Threshold: 0,
+      ComparisonOperator: 'GreaterThanThreshold',
+    });
+    template.hasResourceProperties('AWS::CloudWatch::Alarm', {
+      MetricName: 'worker-lost',
+      Threshold: 0,
+      ComparisonOperator: 'GreaterThanThreshold',
+    });
+    // Of four functions, in each of two pools.
+    template.resourcePropertiesCountIs('AWS::CloudWatch::Alarm', { MetricName: 'Errors' }, 8);
+    const { length: all } = Object.keys(template.findResources('AWS::CloudWatch::Alarm'));
+    template.resourcePropertiesCountIs('AWS::CloudWatch::Alarm', { AlarmActions: Match.anyValue() }, all / 2);
   });
 
   test('alarms can be switched off', () => {
@@ -128,9 +140,18 @@ describe('nobody gets in', () => {
     const resources = statementsOf(resourcesOf(stack))
       .filter(({ Effect, Resource }) => Effect === 'Allow' && JSON.stringify(Resource ?? '').includes('*'))
       .flatMap(({ Resource }) => (Array.isArray(Resource) ? Resource : [Resource]))
-      .filter((resource) => JSON.stringify(resource).includes('*'))
+      .filter((resource) => JSON.stringify(resource).includes('*') && resource !== '*')
       .map((resource) => resource['Fn::Join'][1].at(-1));
     expect(new Set(resources)).toEqual(new Set([':holdfast-feeds_*']));
+  });
+
+  test('no action is allowed on everything but those for which the service knows nothing narrower', () => {
+    const { stack } = aPool();
+    const onEverything = statementsOf(resourcesOf(stack)).filter(({ Effect, Resource }) => Effect === 'Allow' && Resource === '*');
+    const actions = new Set(onEverything.flatMap(actionsOf));
+    expect([...actions].filter((action) => !action.startsWith('logs:')).toSorted()).toEqual(['sqs:ListQueues', 'states:SendTaskSuccess']);
+    const logging = [...actions].filter((action) => action.startsWith('logs:'));
+    expect(logging.filter((action) => !/LogDeliver|ResourcePolic|DescribeLogGroups/.test(action))).toEqual([]);
   });
 
   test('no role holds a policy that AWS wrote', () => {
@@ -174,6 +195,7 @@ describe('what processes find', () => {
       region: '<AWS::Region>',
       requestQueueUrl: `<${ref(pool.requestQueue)}>`,
       reportQueueUrl: `<${ref(pool.reportQueue)}>`,
+      resyncMachineArn: 'arn:<AWS::Partition>:states:<AWS::Region>:<AWS::AccountId>:stateMachine:holdfast-feeds-resync',
       jobsTable: `<${ref(pool.jobsTable)}>`,
       workersTable: `<${ref(pool.workersTable)}>`,
       leaseMs: 12_000,
@@ -199,7 +221,7 @@ describe('what processes find', () => {
   test('functions run on Node 24 and arm64, and their logs end', () => {
     const { stack } = aPool();
     const functions = Object.values(resourcesOf(stack, 'AWS::Lambda::Function'));
-    expect(functions).toHaveLength(3);
+    expect(functions).toHaveLength(4);
     for (const { Properties } of functions) {
       expect([Properties.Runtime, Properties.Architectures]).toEqual(['nodejs24.x', ['arm64']]);
       const log = resourcesOf(stack, 'AWS::Logs::LogGroup')[Properties.LoggingConfig.LogGroup.Ref];
