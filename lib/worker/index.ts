@@ -65,18 +65,19 @@ export interface WorkerOptions {
 export async function runWorker(options: WorkerOptions): Promise<void> {
   const logger = loggerOf(options);
   const healthPort = healthPortOf(options);
-  const create = await creator(options, logger);
   await ownProcess({
     logger,
     healthPort,
-    create: (onEvent) =>
-      create((event) => {
+    async create(onEvent) {
+      const create = await creator(options, logger);
+      return create((event) => {
         try {
           options.onEvent?.(event);
         } finally {
           onEvent(event);
         }
-      }),
+      });
+    },
   });
 }
 

@@ -10,7 +10,7 @@
 import type { AddressInfo } from 'node:net';
 import type { WorkerEvent } from './events.ts';
 import { serveHealth } from './health.ts';
-import type { Logger } from './logger.ts';
+import { guarded, type Logger } from './logger.ts';
 import type { Runtime } from './runtime.ts';
 
 export const exitCodes = { abandoned: 1, overrun: 70, secondSignal: 130 } as const;
@@ -19,35 +19,43 @@ const signals = ['SIGTERM', 'SIGINT'] as const;
 
 export interface OwnedProcess {
   /** Makes the worker, which is to tell its events to the function given. */
-  create(onEvent: (event: WorkerEvent) => void): Runtime;
+  create(onEvent: (event: WorkerEvent) => void): Runtime | Promise<Runtime>;
   /** Undefined: no probes are answered. */
   readonly healthPort: number | undefined;
   readonly logger: Logger;
 }
 
 /** Resolves once the worker has left with nothing alive; in every other case the process ends here. Rejects where it cannot register. */
-export async function ownProcess({ create, healthPort, logger }: OwnedProcess): Promise<void> {
+export async function ownProcess({ create, healthPort, logger: given }: OwnedProcess): Promise<void> {
+  const logger = guarded(given);
+  let worker: Runtime | undefined;
   let abandoned = 0;
-  const worker = create((event) => {
-    if (event.type === 'overrun') process.exit(exitCodes.overrun);
-    if (event.type === 'left') abandoned = event.abandoned;
-  });
-  const { workerId } = worker;
-
   let isSignalled = false;
   function onSignal(signal: NodeJS.Signals): void {
-    if (isSignalled) {
-      logger.warn('a second signal: gone at once, the rest is left to the lease', { workerId, signal });
-      process.exit(exitCodes.secondSignal);
-    }
+    logger.info(signal, { workerId: worker?.workerId });
+    if (isSignalled) process.exit(exitCodes.secondSignal);
     isSignalled = true;
-    logger.info('signal', { workerId, signal });
+    if (!worker) process.exit();
     void worker.drain();
   }
+  // Before anything else: as process 1 of a container, one that is not listened for is ignored.
   for (const signal of signals) process.on(signal, onSignal);
+  try {
+    worker = await create((event) => {
+      if (event.type === 'overrun') process.exit(exitCodes.overrun);
+      if (event.type === 'left') abandoned = event.abandoned;
+    });
+    await live(worker, healthPort, logger);
+  } finally {
+    for (const signal of signals) process.off(signal, onSignal);
+  }
+  if (!worker.health.live) process.exit(exitCodes.overrun);
+  if (abandoned > 0) process.exit(exitCodes.abandoned);
+}
 
+async function live(worker: Runtime, healthPort: number | undefined, logger: Logger): Promise<void> {
   const server = healthPort === undefined ? undefined : await serveHealth(healthPort, () => worker.health);
-  if (server) logger.info('health', { workerId, port: (server.address() as AddressInfo).port });
+  if (server) logger.info('health', { workerId: worker.workerId, port: (server.address() as AddressInfo).port });
   try {
     // A signal may end it while it still tries to register.
     await Promise.race([worker.start(), worker.closed]);
@@ -55,8 +63,5 @@ export async function ownProcess({ create, healthPort, logger }: OwnedProcess): 
   } finally {
     server?.close();
     server?.closeAllConnections();
-    for (const signal of signals) process.off(signal, onSignal);
   }
-  if (!worker.health.live) process.exit(exitCodes.overrun);
-  if (abandoned > 0) process.exit(exitCodes.abandoned);
 }

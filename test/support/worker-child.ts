@@ -34,8 +34,10 @@ const handler = defineHandler({
 await ownProcess({
   logger,
   healthPort: faults.has('health') ? 0 : undefined,
-  create: (onEvent) =>
-    createWorker(
+  async create(onEvent) {
+    process.send?.({ type: 'begun' });
+    if (faults.has('slow to begin')) await new Promise((resolve) => setTimeout(resolve, 60_000));
+    return createWorker(
       { ...ports, inboxes: impatient, ...(faults.has('no heartbeats') && { registry: unreachable() }) },
       {
         handler,
@@ -62,7 +64,8 @@ await ownProcess({
           void services.inboxes.send(start);
         },
       },
-    ),
+    );
+  },
 });
 process.send?.({ type: 'resolved' });
 process.disconnect();

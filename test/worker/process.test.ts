@@ -14,7 +14,7 @@ describe.concurrent('a worker that owns its process', () => {
       await worker.hears('job-started');
       worker.process.kill(signal);
       expect(await worker.exits()).toBe(0);
-      expect(worker.types.filter((type) => type !== 'renewed')).toEqual([
+      expect(worker.types.filter((type) => type !== 'renewed' && type !== 'begun')).toEqual([
         'registered',
         'job-started',
         'draining',
@@ -59,7 +59,14 @@ describe.concurrent('a worker that owns its process', () => {
     const worker = child(context, 'not permitted');
     expect(await worker.exits()).toBe(1);
     expect(worker.errors).toContain('needs grantWork');
-    expect(worker.told).toEqual([]);
+    expect(worker.types).toEqual(['begun']);
+  }, 20_000);
+
+  test('a signal that comes before there is a worker ends the process, with 0: nothing is left behind', async (context) => {
+    const worker = child(context, 'slow to begin');
+    await worker.hears('begun');
+    worker.process.kill('SIGTERM');
+    expect(await worker.exits()).toBe(0);
   }, 20_000);
 
   test('answers probes while it works, on the port that its log names', async (context) => {
