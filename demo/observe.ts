@@ -14,6 +14,12 @@ const methods = {
   async peek(dispatchId: string): Promise<{ readonly outcome?: Outcome; readonly end?: End }> {
     return (await connected).dispatch(dispatchId).peek();
   },
+  /** Keys of whatever runs or waits. */
+  async liveKeys(_: undefined): Promise<readonly string[]> {
+    const keys: string[] = [];
+    for await (const { key } of (await connected).list()) keys.push(key);
+    return keys;
+  },
   /** The workers that jobs may go to. */
   async workers(_: undefined): Promise<readonly string[]> {
     const ready: string[] = [];

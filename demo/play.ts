@@ -29,6 +29,7 @@ export interface PlayOptions {
 
 const linesPerSecond = 400;
 const patienceMs = 60_000;
+const takeOverMs = 180_000;
 const betweenEndsMs = 20;
 
 /** Brings a pool up, plays the scenario on it, says what it came to, and ends everything. */
@@ -39,9 +40,15 @@ export async function play({ sizes, seed, folder, progress, signal }: PlayOption
 
   const sinkFile = join(folder, 'sink.db');
   using sink = new Sink(sinkFile);
-  const keys = new Set(scenario.feeds.map(({ key }) => key));
-  await using stage = await Stage.set({ folder, sink: sinkFile, keys, log: (line) => progress.say(line), signal });
+  await using stage = await Stage.set({ folder, sink: sinkFile, capacity: sizes.jobs, log: (line) => progress.say(line), signal });
   const { client, raw, observer, operator, workers } = stage;
+  const left = await stage.step(observer.call('liveKeys', undefined));
+  if (left.length > 0) {
+    progress.say(`this pool was here before; ending ${left.length} jobs of a run that was broken off`);
+    await stage.step(client.call('stop', left));
+    const areGone = async () => (await observer.call('liveKeys', undefined)).length === 0;
+    await stage.until('the jobs of an earlier run have ended', takeOverMs, areGone);
+  }
   const deadLetters = () => stage.step(operator.call('deadLetters', stage.deadLetterQueueUrl));
   const deadLettersBefore = await deadLetters();
 

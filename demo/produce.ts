@@ -20,6 +20,11 @@ const methods = {
     await Promise.all(stops.map(({ key, dispatchId }) => pool.stop(key, { dispatchId })));
     return sent + stops.length;
   },
+  /** Stops whatever is admitted at these keys. */
+  async stop(keys: readonly string[]): Promise<void> {
+    const pool = await connected;
+    await Promise.all(keys.map((key) => pool.stop(key)));
+  },
 };
 export type Producer = typeof methods;
 serve(methods);

@@ -67,14 +67,14 @@ export interface Scenario {
 // Keys may be any text, so they are.
 const families = ['tenant:', 'cam/é#', 'a b=', '"quoted", ', '😀/', '../', ''];
 
-/** `run` goes into every key and dispatch id: a pool that has seen another run remembers those of it. */
+/** `run` goes into every dispatch id: a pool that has seen another run remembers those of it. */
 export function scenarioOf(sizes: Sizes, folder: string, run: string, seed: number): Scenario {
   const random = new Random(seed);
   const feeds = Array.from({ length: sizes.jobs }, (_, index): Feed => {
     const number = String(index).padStart(3, '0');
-    return { key: `${families[index % families.length]}${number} ${run}`, file: join(folder, `${number}.feed`) };
+    return { key: `${families[index % families.length]}${number}`, file: join(folder, `${number}.feed`) };
   });
-  const id = (purpose: string, { key }: Feed) => `${purpose} ${key}`;
+  const id = (purpose: string, { key }: Feed) => `${run} ${purpose} ${key}`;
   const start = (feed: Feed, purpose: string, more?: Partial<StartBody>): StartBody => {
     return { v: 1, op: 'start', key: feed.key, payload: JSON.stringify({ file: feed.file }), dispatchId: id(purpose, feed), ...more };
   };
@@ -106,7 +106,7 @@ export function dispatchesOf(scenario: Scenario): readonly StartBody[] {
 /** Lines that the pool has to refuse, among them some at the keys of good ones. */
 function malformed(feeds: readonly Feed[], run: string): readonly Malformed[] {
   const key = (index: number) => feeds[index % feeds.length]?.key;
-  const good = (index: number, fault: string) => ({ v: 1, op: 'start', key: key(index), payload: '', dispatchId: `bad ${fault} ${run}` });
+  const good = (index: number, fault: string) => ({ v: 1, op: 'start', key: key(index), payload: '', dispatchId: `${run} bad ${fault}` });
   const faulty = [
     { ...good(1, 'op'), op: 'begin' },
     { ...good(2, 'version'), v: 99 },

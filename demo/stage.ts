@@ -16,8 +16,8 @@ export interface StageOptions {
   readonly folder: string;
   /** What the workers record in. */
   readonly sink: string;
-  /** The keys of this run. */
-  readonly keys: ReadonlySet<string>;
+  /** Jobs that one worker takes at most. */
+  readonly capacity: number;
   readonly log: (line: string) => void;
   readonly signal: AbortSignal;
 }
@@ -45,7 +45,7 @@ export class Stage implements AsyncDisposable {
     return new Stage(await startLocalStack({ pool: 'demo', context: { removalPolicy: 'destroy' }, log, signal }), options);
   }
 
-  private constructor(stack: LocalStack, { folder, sink, keys, signal }: StageOptions) {
+  private constructor(stack: LocalStack, { folder, sink, capacity, signal }: StageOptions) {
     this.stack = stack;
     this.#folder = folder;
     const failure = new AbortController();
@@ -67,10 +67,10 @@ export class Stage implements AsyncDisposable {
     this.raw = peer('produce', 'produce-raw');
     this.observer = peer('observe', 'observe');
     this.operator = peer('operate', 'operate');
-    this.workers = new Workers(keys, (name) => {
+    this.workers = new Workers((name) => {
       const script = new URL('../examples/follow/worker.ts', import.meta.url);
       const preload = new URL('report-events.ts', import.meta.url);
-      const environment = childEnvironment({ ...stack.environments.work, FOLLOW_SINK: sink, HOLDFAST_CAPACITY: String(keys.size) });
+      const environment = childEnvironment({ ...stack.environments.work, FOLLOW_SINK: sink, HOLDFAST_CAPACITY: String(capacity) });
       return mind(new Child({ name, script, preload, environment, folder }));
     });
   }

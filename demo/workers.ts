@@ -5,7 +5,6 @@ const leaveMs = 40_000;
 
 /** The worker processes of a run, and what they say of themselves. */
 export class Workers {
-  readonly #keys: ReadonlySet<string>;
   readonly #launch: (name: string) => Child;
   /** Worker ids by process; undefined until it has registered. */
   readonly #present = new Map<Child, string | undefined>();
@@ -15,9 +14,7 @@ export class Workers {
   readonly #runs = new Map<string, string>();
   #launched = 0;
 
-  /** Of what they say of jobs, only that of `keys` counts: a pool that was there before may hold others. */
-  constructor(keys: ReadonlySet<string>, launch: (name: string) => Child) {
-    this.#keys = keys;
+  constructor(launch: (name: string) => Child) {
     this.#launch = launch;
   }
 
@@ -62,7 +59,6 @@ export class Workers {
 
   #note(child: Child, event: WorkerEvent): void {
     const { workerId } = event;
-    if ('key' in event && event.key !== undefined && !this.#keys.has(event.key)) return;
     switch (event.type) {
       case 'registered':
         this.#present.set(child, workerId);
