@@ -317,7 +317,8 @@ export const requestTable: Table<RequestRow> = {
       request: notify,
       columns: ALL,
       cells: [
-        ['no record | pending*', 'count notify-dropped'],
+        ['no record | pending, not due*', 'count notify-dropped'],
+        ['pending*', 'count notify-dropped; assign'],
         ['ended', 'count notify-dropped; settle d1 succeeded'],
         ['ended, next', 'count notify-dropped; settle d1 succeeded; assign'],
         ['*', 'send(notify)'],
@@ -382,7 +383,8 @@ export const requestTable: Table<RequestRow> = {
       request: { op: 'move', key: KEY, fence: FENCE },
       columns: ALL,
       cells: [
-        ['no record | pending* | stopping*', 'nothing'],
+        ['no record | pending, not due* | stopping*', 'nothing'],
+        ['pending*', 'assign'],
         ['releasing*', 'send(release)'],
         ['assigned, next | running, next', '→ releasing, next d3; send(release)'],
         ['assigned | running', '→ releasing; send(release)'],

@@ -71,7 +71,7 @@ export function dynamoJobs({ dynamo, table, retentionMs, clock, ids }: DynamoJob
         }),
       );
       const oldestFirst = shards.flat().sort((one, other) => one.dueAt - other.dueAt);
-      return oldestFirst.slice(0, limit).map(({ key }) => key);
+      return oldestFirst.slice(0, limit);
     },
     ownedBy: (workerId, cursor) => ownedKeys(dynamo, table, workerId, cursor),
   };

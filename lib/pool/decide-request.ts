@@ -171,7 +171,7 @@ function cancel(dispatchId: string, key: string, now: number): Effect {
 
 function decideNotify({ job }: Snapshot, { id, payload }: NotifyRequest, { now }: Context): Decision {
   if (job && isOwned(job)) return { rule: 'notify', effects: [{ type: 'send', job, command: { op: 'notify', id, payload } }] };
-  return { rule: 'notify dropped', effects: [count('notify-dropped'), ...(job?.status === 'ended' ? owed(job, now) : [])] };
+  return { rule: 'notify dropped', effects: [count('notify-dropped'), ...(job ? owed(job, now) : [])] };
 }
 
 /** `assign`, and whatever finds a job that waits. */
@@ -222,10 +222,10 @@ function decideMove({ job }: Snapshot, { fence }: MoveRequest, { now }: Context)
       const next = releasing(job, 'moved');
       return { rule: 'move', next, effects: owed(next, now) };
     }
+    case 'pending':
     case 'releasing':
     case 'ended':
       return { rule: 'move repeated', effects: owed(job, now) };
-    case 'pending':
     case 'stopping':
       return { rule: 'move of nothing' };
     default:

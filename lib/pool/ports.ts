@@ -62,10 +62,15 @@ export interface JobStore {
     expected: string | undefined,
     dispatch: { readonly next: Dispatch; readonly expected: Dispatch['status'] | 'absent' },
   ): Promise<Commit<Versioned<Job>>>;
-  /** Keys that wait: pending, or ended with `next`, and due at `now`; oldest first over all shards. A hint: eventually consistent. */
-  due(now: EpochMs, limit: number): Promise<readonly string[]>;
+  /** What waits: pending, or ended with `next`, and due at `now`; oldest first over all shards. A hint: eventually consistent. */
+  due(now: EpochMs, limit: number): Promise<readonly DueJob[]>;
   /** Keys owned by any session of the worker. A hint: never take absence from it as a fact. */
   ownedBy(workerId: string, cursor?: string): Promise<Page<string>>;
+}
+
+export interface DueJob {
+  readonly key: string;
+  readonly dueAt: EpochMs;
 }
 
 export interface Page<T> {

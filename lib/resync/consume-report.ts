@@ -24,7 +24,7 @@ async function assignDue({ jobs, workers, requests, clock }: ResyncPorts, { work
   const row = await workers.get(worker);
   if (row?.session !== session || row.state !== 'active') return;
   const due = await jobs.due(clock.now(), Math.min(row.capacity - row.running, 100));
-  await requests.send(due.map((key) => ({ op: 'assign', key })));
+  await requests.send(due.map(({ key }) => ({ op: 'assign', key })));
 }
 
 /** A worker id that came back under a new session: what its old one owned is asked about at once, and not only when it is missed. */

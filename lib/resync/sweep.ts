@@ -1,3 +1,4 @@
+import type { DueJob } from '../pool/ports.ts';
 import { reassignPage } from '../pool/reassign.ts';
 import { isEligible, type WorkerRow } from '../pool/worker.ts';
 import type { ResyncPorts } from './ports.ts';
@@ -16,6 +17,8 @@ export class Sweep {
   readonly #ports: ResyncPorts;
   readonly #settings: ResyncSettings;
   readonly #looks = new Map<string, Look>();
+  /** When a waiting job was last asked for: while the functions are behind, asking at each pass would only add to their backlog. */
+  readonly #askedFor = new Map<string, { readonly dueAt: number; readonly at: number }>();
   #passes = 0;
 
   constructor(ports: ResyncPorts, settings: ResyncSettings) {
@@ -91,8 +94,16 @@ export class Sweep {
     const eligible = rows.filter((row) => isEligible(row, generation));
     const free = eligible.reduce((slots, { capacity, running }) => slots + capacity - running, 0);
     const due = await jobs.due(clock.now(), Math.min(Math.max(free, 1), DUE_PER_PASS));
-    if (free > 0) await requests.send(due.map((key) => ({ op: 'assign', key })));
+    const now = clock.now();
+    const asked = free > 0 ? due.filter((job) => !this.#isAskedFor(job, now)) : [];
+    for (const { key, dueAt } of asked) this.#askedFor.set(key, { dueAt, at: now });
+    await requests.send(asked.map(({ key }) => ({ op: 'assign', key })));
     return due.length;
+  }
+
+  #isAskedFor({ key, dueAt }: DueJob, now: number): boolean {
+    const asked = this.#askedFor.get(key);
+    return asked !== undefined && asked.dueAt === dueAt && now - asked.at < ASK_AGAIN_MS;
   }
 
   /** Inboxes of sessions that no row names: of an id that registered anew, or of a row that is gone. */
@@ -113,6 +124,7 @@ interface Look {
 }
 
 const AUDIT_MS = 60 * 60 * 1_000;
+const ASK_AGAIN_MS = 15_000;
 const KEPT_MS = 60 * 60 * 1_000;
 /** Keys looked for at most in one pass. */
 const DUE_PER_PASS = 1_000;

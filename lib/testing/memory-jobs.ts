@@ -1,6 +1,6 @@
 import type { Dispatch } from '../pool/dispatch.ts';
 import { type EpochMs, isOwned, type Job } from '../pool/job.ts';
-import type { Clock, Commit, JobStore, Page, Versioned } from '../pool/ports.ts';
+import type { Clock, Commit, DueJob, JobStore, Page, Versioned } from '../pool/ports.ts';
 import { frozen, type IndexLag, noLag } from './frozen.ts';
 import type { MemoryDispatches } from './memory-dispatches.ts';
 
@@ -59,12 +59,9 @@ export class MemoryJobs implements JobStore {
     return committing;
   }
 
-  async due(now: EpochMs, limit: number): Promise<readonly string[]> {
-    const due = [...this.#waiting].filter(([, dueAt]) => dueAt <= now);
-    return due
-      .sort(([, one], [, other]) => one - other)
-      .slice(0, limit)
-      .map(([key]) => key);
+  async due(now: EpochMs, limit: number): Promise<readonly DueJob[]> {
+    const due = [...this.#waiting].flatMap(([key, dueAt]) => (dueAt <= now ? [{ key, dueAt }] : []));
+    return due.sort((one, other) => one.dueAt - other.dueAt).slice(0, limit);
   }
 
   async ownedBy(workerId: string, cursor?: string): Promise<Page<string>> {

@@ -200,7 +200,7 @@ export function jobStoreConformance(name: string, setup: () => JobStoreSetup | P
     await Promise.all([...waiting, behind, later, ...others].map((job) => jobs.commit(job, undefined)));
     const [first, ...rest] = waiting.map(({ key }) => key);
     const mine = new Set([...waiting, behind, later, ...others].map(({ key }) => key));
-    const dueBy = async (now: number, limit = 1_000) => (await jobs.due(now, limit)).filter((key) => mine.has(key));
+    const dueBy = async (now: number, limit = 1_000) => (await jobs.due(now, limit)).map(({ key }) => key).filter((key) => mine.has(key));
     await expect.poll(() => dueBy(base + 9_999)).toEqual([first, behind.key, ...rest]);
     expect(await dueBy(base + 4)).toEqual([first, behind.key, ...rest.slice(0, 2)]);
     expect((await jobs.due(clock.now(), 3)).length).toBe(3);
@@ -212,9 +212,9 @@ export function jobStoreConformance(name: string, setup: () => JobStoreSetup | P
     const { key } = job;
     const taken = anAssigned({ key });
     await jobs.commit(job, undefined);
-    await expect.poll(async () => (await jobs.due(2, 1_000)).includes(key)).toBe(true);
+    await expect.poll(async () => (await jobs.due(2, 1_000)).some((due) => due.key === key && due.dueAt === 1)).toBe(true);
     await jobs.commit(taken, (await present(jobs, key)).rev);
-    await expect.poll(async () => (await jobs.due(2, 1_000)).includes(key)).toBe(false);
+    await expect.poll(async () => (await jobs.due(2, 1_000)).some((due) => due.key === key)).toBe(false);
     await expect.poll(async () => (await jobs.ownedBy(taken.owner.worker)).items).toEqual([key]);
     await jobs.commit({ ...job, dueAt: 3 }, (await present(jobs, key)).rev);
     await expect.poll(async () => (await jobs.ownedBy(taken.owner.worker)).items).toEqual([]);

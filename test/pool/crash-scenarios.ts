@@ -487,7 +487,7 @@ export const scenarios: readonly Scenario[] = [
       running: 'd1 assigned | d1 started | s2 start d1',
       releasing: 'd1 assigned | d1 admitted | s2 start d1',
     },
-    { workers: { w1: 'lost' }, sweptUp: true },
+    { workers: { w1: 'lost' } },
   ),
   ...at(
     'the owner is lost while it stops, found by a notification',
@@ -503,7 +503,7 @@ export const scenarios: readonly Scenario[] = [
       running: 'd1 assigned | d1 started | s2 start d1',
       releasing: 'd1 assigned | d1 admitted | s2 start d1',
     },
-    { workers: { w1: 'lost' }, sweptUp: true },
+    { workers: { w1: 'lost' } },
   ),
   ...at(
     'the owner is lost, found by a stop',

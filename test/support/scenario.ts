@@ -26,8 +26,6 @@ export interface Scenario {
   readonly steps: readonly Step[];
   /** What is there in the end: the job, the dispatches, the commands that were sent. */
   readonly leaves: string;
-  /** Where a function dies, its message's redelivery may leave the rest to the sweep, which finds the job waiting. */
-  readonly sweptUp?: true;
 }
 
 /** `unseen`: nobody handled yet that it registered. `unlisted`: lost, and the list of workers does not show it yet. */
