@@ -58,11 +58,7 @@ export async function play({ sizes, seed, folder, progress, signal }: PlayOption
   const ends = new Map<string, End>();
 
   /** Sends a file of requests by each of the producers. */
-  async function send(
-    name: string,
-    wave: readonly (Body | Malformed)[],
-    producers: readonly (typeof client | typeof raw)[] = [client, raw],
-  ) {
+  async function send(name: string, wave: readonly (Body | Malformed)[], producers: readonly Pick<Stage['raw'], 'call'>[] = [client, raw]) {
     const file = join(folder, `${name}.ndjson`);
     // A client sends no line that is no request, so the other one sends it twice.
     const lines = wave.flatMap((entry) => ('op' in entry ? [JSON.stringify(entry)] : [entry.body, entry.body]));
