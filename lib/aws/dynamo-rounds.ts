@@ -3,7 +3,7 @@ import { decodeTime } from 'ulid';
 import * as z from 'zod';
 import type { AppliedPage, RoundStore } from '../resync/ports.ts';
 import type { AskedPage, Round } from '../resync/round.ts';
-import { read, type Update, updateIf } from './conditional-write.ts';
+import { type Put, putIf, read, type Update, updateIf } from './conditional-write.ts';
 import { translated } from './errors.ts';
 import { expressed, setting } from './expression.ts';
 import { type Attributes, decode, type Item, json, toItem, toSeconds, version } from './item.ts';
@@ -45,7 +45,7 @@ export function dynamoRounds({ dynamo, table }: DynamoRoundsOptions): RoundStore
     },
     async ask(pages) {
       for (let from = 0; from < pages.length; from += putsAtOnce) {
-        await Promise.all(pages.slice(from, from + putsAtOnce).map((page) => put(page.token, toItem(encodePage(page)))));
+        await Promise.all(pages.slice(from, from + putsAtOnce).map((page) => putIf(dynamo, nameOf(page.token), askParams(table, page))));
       }
     },
     async page(token, page) {
@@ -86,6 +86,11 @@ export function applyParams({ page, pages, skipped, counts }: AppliedPage): Chan
     ExpressionAttributeNames: { ...params.ExpressionAttributeNames, ...names },
     ExpressionAttributeValues: { ...params.ExpressionAttributeValues, ':applied': { NS: [String(page)] } },
   };
+}
+
+/** Fails, and that is no failure, where the page was asked before. */
+function askParams(TableName: string, page: AskedPage): Put {
+  return { TableName, Item: toItem(encodePage(page)), ConditionExpression: 'attribute_not_exists(pk)' };
 }
 
 function headKey(token: string): { readonly pk: string; readonly sk: string } {

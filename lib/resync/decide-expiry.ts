@@ -57,7 +57,7 @@ export function decideExpiry(round: Round, row: WorkerRow | undefined, silence: 
   }
   if (row.answered === round.token) {
     // A page that has not come by then may be lost for good; the worker is asked anew, through no fault of its own.
-    if (silence.behind === round.token) return { outcome: 'again', silence: { rounds: silence.rounds } };
+    if (silence.behind === round.token) return { outcome: 'again', silence };
     return { outcome: 'behind', silence: { ...silence, behind: round.token } };
   }
   const rounds = silence.rounds + 1;

@@ -13,7 +13,7 @@ export interface RoundStore {
   get(token: string): Promise<Round | undefined>;
   /** Writes a round that nobody knows yet. */
   open(round: Round): Promise<void>;
-  /** Writes what the worker is to be asked; the same pages again where it is done again. */
+  /** Writes what the worker is to be asked. A page that was written before stays as it is, whatever is known by now. */
   ask(pages: readonly AskedPage[]): Promise<void>;
   page(token: string, page: number): Promise<AskedPage | undefined>;
   /** Open or armed → armed; what was applied already stays. `lost`: it is over. */

@@ -17,7 +17,8 @@ import { type Asked, type AskedPage, isInCourse, type Round } from './round.ts';
  *              An execution that only begins opens none over a round in course, but asks its pages again: whoever asks in a loop, by hand
  *              or by sweep, would else supersede each round before its time, and a worker that does not answer would never be given up on.
  *     arm      writes the question, arms the record, points the row at it, wakes the older round, asks. Dying in between: run
- *              again it does the same once more; not run again, its round expires like any that is not answered.
+ *              again it does the same once more, with the question as it was first; not run again, its round expires like any
+ *              that is not answered.
  *     expire   turns the row lost conditionally on session and beat, then closes the round. Dying in between: run again it finds
  *              the row lost, and goes on to reassign.
  *     reassign enqueues `assign`; run again it enqueues it again.
@@ -102,8 +103,9 @@ export async function openRound(
   return { next: 'arm', token, silence };
 }
 
-function isFirst({ rounds, unchanged }: Silence): boolean {
-  return rounds === 0 && unchanged === undefined;
+/** Nothing was found yet, so this opens no round that follows another. */
+function isFirst({ rounds, unchanged, behind }: Silence): boolean {
+  return rounds === 0 && unchanged === undefined && behind === undefined;
 }
 
 /** A round is in course already, and its worker was asked again. */
@@ -111,16 +113,17 @@ async function isJoined(ports: ResyncPorts, { roundTimeoutMs }: ResyncSettings, 
   const { rounds, clock } = ports;
   const round = token === undefined ? undefined : await rounds.get(token);
   if (!round || !isInCourse(round, clock.now(), roundTimeoutMs)) return false;
-  if (round.state === 'armed') {
-    await atOnce(
-      Array.from({ length: round.asked }, (_, index) => index + 1),
-      async (number) => {
-        const page = await rounds.page(round.token, number);
-        if (page) await ask(ports, round, page, round.asked);
-      },
-    );
-  }
+  if (round.state === 'armed') await askAgain(ports, round);
   return true;
+}
+
+/** The pages as they were asked first. */
+async function askAgain(ports: ResyncPorts, round: Round): Promise<void> {
+  const numbers = Array.from({ length: round.asked }, (_, index) => index + 1);
+  await atOnce(numbers, async (number) => {
+    const page = await ports.rounds.page(round.token, number);
+    if (page) await ask(ports, round, page, round.asked);
+  });
 }
 
 /** Asks the worker about every job that it owns; with none it still asks once, since it may run what was forgotten (R1). */
@@ -130,17 +133,20 @@ export async function armRound(ports: ResyncPorts, settings: ResyncSettings, tok
   const row = round && (await workers.get(round.worker));
   if (!round || !row || row.session !== round.session || !isPresent(row)) return wake(ports, taskToken, 'gone');
 
-  const pages = paged(token, await ownedJobs(ports, round.worker));
-  await rounds.ask(pages);
+  // An answer may be under way to what was asked before, and is judged by what was known then: a job that runs by now was not yet up.
+  const pages = round.asked > 0 ? undefined : paged(token, await ownedJobs(ports, round.worker));
+  if (pages) await rounds.ask(pages);
+  const asked = pages?.length ?? round.asked;
   const deadline = clock.now() + settings.roundTimeoutMs;
-  const armed = await rounds.arm(token, { asked: pages.length, deadline, ...(taskToken === undefined ? {} : { taskToken }) });
+  const armed = await rounds.arm(token, { asked, deadline, ...(taskToken === undefined ? {} : { taskToken }) });
   if (armed.outcome === 'lost') return wake(ports, taskToken, armed.current?.state === 'resolved' ? 'resolved' : 'superseded');
 
   const pointed = await workers.change(round.worker, { session: round.session, states: PRESENT }, { round: token });
   if (!pointed) return closeRound(ports, token, 'closed', 'gone');
   if (row.round !== undefined && row.round !== token) await closeRound(ports, row.round, 'closed', 'superseded');
 
-  await atOnce(pages, (page) => ask(ports, round, page, pages.length));
+  if (pages) await atOnce(pages, (page) => ask(ports, round, page, asked));
+  else await askAgain(ports, round);
 }
 
 async function ask({ commands }: ResyncPorts, { token, session, beat }: Round, { page, jobs }: AskedPage, pages: number): Promise<void> {

@@ -17,7 +17,10 @@ export class MemoryRounds implements RoundStore {
   }
 
   async ask(pages: readonly AskedPage[]): Promise<void> {
-    for (const page of pages) this.#pages.set(`${page.token} ${page.page}`, frozen(page));
+    for (const page of pages) {
+      const name = `${page.token} ${page.page}`;
+      if (!this.#pages.has(name)) this.#pages.set(name, frozen(page));
+    }
   }
 
   async page(token: string, page: number): Promise<AskedPage | undefined> {

@@ -55,7 +55,7 @@ describe('a round whose time is up', () => {
     const row = aRow({ beat: 8, answered: 'R1' });
     const first = expiry(row, { silence: { rounds: 2 } });
     expect(first).toEqual({ outcome: 'behind', silence: { rounds: 2, behind: 'R1' } });
-    expect(expiry(row, { silence: { rounds: 2, behind: 'R1' } })).toEqual({ outcome: 'again', silence: { rounds: 2 } });
+    expect(expiry(row, { silence: { rounds: 2, behind: 'R1' } })).toEqual({ outcome: 'again', silence: { rounds: 2, behind: 'R1' } });
     expect(expiry(row, { silence: { rounds: 2, behind: 'R0' } }).outcome).toBe('behind');
   });
 

@@ -4,12 +4,14 @@ import type { Job } from '../../lib/pool/job.ts';
 import type { Count, Telemetry } from '../../lib/pool/ports.ts';
 import { DEFAULT_SETTINGS, type PoolSettings } from '../../lib/pool/settings.ts';
 import { consumeReport } from '../../lib/resync/consume-report.ts';
-import type { ResyncPorts } from '../../lib/resync/ports.ts';
+import type { ExecutionInput, ResyncPorts, RoundResult } from '../../lib/resync/ports.ts';
+import type { ResyncSettings } from '../../lib/resync/run-round.ts';
 import { Sweep } from '../../lib/resync/sweep.ts';
 import { Calls, type Network } from '../../lib/testing/calls.ts';
 import type { IndexLag } from '../../lib/testing/frozen.ts';
 import { EventSource, type InvocationFate, promptly } from '../../lib/testing/functions.ts';
 import { Checker, type Violation } from '../../lib/testing/invariants.ts';
+import { type ExecutionFate, MemoryMachine } from '../../lib/testing/memory-machine.ts';
 import type { MemoryQueue } from '../../lib/testing/memory-queue.ts';
 import { MemoryServices } from '../../lib/testing/memory-services.ts';
 import { Process } from '../../lib/testing/process.ts';
@@ -21,16 +23,17 @@ export interface ControlPlaneOptions {
   readonly settings?: Partial<PoolSettings>;
   readonly network?: Network;
   readonly invocations?: InvocationFate;
+  readonly executions?: ExecutionFate;
 }
 
-const LEASE_MS = 30_000;
+export const LEASE_MS = 30_000;
 const SWEEP_MS = 60_000;
 /** Nothing that a test asks for takes so many steps; something goes round in circles. */
 const MOST_STEPS = 100_000;
 
 /**
- * The functions on their queues and tables, with nobody around them: a test plays the producers and the workers. Time goes on only
- * where a test waits for rest, and then only to what happens next.
+ * The functions on their queues and tables, and the state machine that times rounds, with nobody around them: a test plays the producers and
+ * the workers. Time goes on only where a test waits for rest, and then only to what happens next, or where a test lets it.
  *
  * Every port call of a function goes over `network`, and the guarantees are checked at each write and each start that is sent; the
  * first breach ends the test.
@@ -39,6 +42,12 @@ export class ControlPlane {
   readonly scheduler: Scheduler;
   readonly services: MemoryServices;
   readonly settings: PoolSettings;
+  readonly resync: ResyncSettings = { leaseMs: LEASE_MS, roundTimeoutMs: LEASE_MS, maxSilentRounds: 3 };
+  readonly machine: MemoryMachine;
+  /** Executions that were asked for, in order; a name that was taken before included. */
+  readonly executions: (ExecutionInput & { readonly name: string })[] = [];
+  /** With what executions were woken, in order; those included that nobody waited for any more. */
+  readonly woken: RoundResult[] = [];
   /** Commands that an inbox took, in order. */
   readonly sent: Command[] = [];
   readonly counts = new Map<Count, number>();
@@ -53,8 +62,9 @@ export class ControlPlane {
   #lags = false;
   #sweeps = 0;
   #sends = 0;
+  #steps = 0;
 
-  constructor({ startsAt, settings, network = calm, invocations = promptly }: ControlPlaneOptions = {}) {
+  constructor({ startsAt, settings, network = calm, invocations = promptly, executions }: ControlPlaneOptions = {}) {
     const scheduler = new Scheduler(startsAt === undefined ? {} : { startsAt });
     this.scheduler = scheduler;
     this.#invocations = invocations;
@@ -78,20 +88,17 @@ export class ControlPlane {
       this.#function('request', this.services.requests, consumeRequest),
       this.#function('report', this.services.reports, consumeReport),
     ];
-  }
-
-  #function(name: string, queue: MemoryQueue, consume: typeof consumeReport): EventSource {
-    return new EventSource({
-      name,
-      scheduler: this.scheduler,
-      queue,
-      fate: this.#invocations,
-      handler: (process, batch) => ({
-        consume: (delivery) => consume(this.#ports(process), this.settings, delivery),
-        source: this.#calls.port(this.services.source(queue, batch), 'queue', process),
-        telemetry: this.#telemetry,
-      }),
-    });
+    this.machine = new MemoryMachine({ scheduler, settings: this.resync, ports: (process) => this.#stepPorts(process), fate: executions });
+    this.services.machine = {
+      start: async (name, input) => {
+        this.executions.push({ name, ...input });
+        await this.machine.start(name, input);
+      },
+      wake: async (taskToken, result) => {
+        this.woken.push(result);
+        await this.machine.wake(taskToken, result);
+      },
+    };
   }
 
   now(): number {
@@ -102,11 +109,15 @@ export class ControlPlane {
   async addWorker(
     workerId: string,
     session: string,
-    { capacity = 10, isSeen = true }: { readonly capacity?: number; readonly isSeen?: boolean } = {},
+    {
+      capacity = 10,
+      isSeen = true,
+      leaseMs = LEASE_MS,
+    }: { readonly capacity?: number; readonly isSeen?: boolean; readonly leaseMs?: number } = {},
   ): Promise<void> {
     const { inboxes, workers } = this.services;
     await inboxes.create(session);
-    await workers.register({ workerId, session, capacity, leaseMs: LEASE_MS, registeredAt: this.now() });
+    await workers.register({ workerId, session, capacity, leaseMs, registeredAt: this.now() });
     if (isSeen)
       await workers.change(workerId, { session, states: ['active', 'draining'] }, { generation: (await workers.poolState()).generation });
   }
@@ -146,10 +157,10 @@ export class ControlPlane {
     for (const report of reports) this.services.reports.send({ body: encodeReport(report) });
   }
 
-  /** Until every message is consumed or dead-lettered, and no function is at work. */
+  /** Until every message is consumed or dead-lettered, and no function is at work. What waits for its time goes on waiting. */
   async rest(): Promise<void> {
     const { requests, reports } = this.services;
-    const isAtWork = () => requests.size + reports.size > 0 || this.#functions.some(({ inFlight }) => inFlight > 0);
+    const isAtWork = () => this.#steps + requests.size + reports.size > 0 || this.#functions.some(({ inFlight }) => inFlight > 0);
     for (let steps = 0; isAtWork() && (await this.scheduler.step()); steps++) {
       this.#assertSound();
       if (steps > MOST_STEPS) throw new Error('does not come to rest');
@@ -157,27 +168,44 @@ export class ControlPlane {
     this.#assertSound();
   }
 
+  /** Lets time go by, then waits for rest. */
+  async advance(ms: number): Promise<void> {
+    const until = this.now() + ms;
+    await this.scheduler.settle();
+    while (await this.scheduler.step(until)) this.#assertSound();
+    this.scheduler.skipTo(until);
+    await this.rest();
+  }
+
   /** Passes of the sweep, one a minute, until one gets through; then until rest. */
   async sweep(): Promise<void> {
-    for (let passes = 1; ; passes++) {
-      const process = new Process(this.scheduler, { name: `sweep-${++this.#sweeps}`, kind: 'function' });
-      let isThrough = false;
-      let isOver = false;
-      new Sweep(this.#ports(process), { leaseMs: LEASE_MS, roundTimeoutMs: LEASE_MS, maxSilentRounds: 3 }).pass().then(
-        () => {
-          isThrough = true;
-          isOver = true;
-        },
-        () => {
-          isOver = true;
-        },
-      );
-      while (!isOver && (await this.scheduler.step())) this.#assertSound();
-      await this.rest();
-      if (isThrough) return;
+    for (let passes = 1; !(await this.newSweep().pass()); passes++) {
       if (passes > 10) throw new Error('no pass of the sweep gets through');
-      await this.scheduler.advance(SWEEP_MS);
+      await this.advance(SWEEP_MS);
     }
+  }
+
+  /** One run of the sweep, which remembers from pass to pass; undefined where a pass does not get through. */
+  newSweep(): { pass(): Promise<{ readonly isIdle: boolean } | undefined> } {
+    const process = new Process(this.scheduler, { name: `sweep-${++this.#sweeps}`, kind: 'function' });
+    const sweep = new Sweep(this.#ports(process), this.resync);
+    return {
+      pass: async () => {
+        let result: { readonly isIdle: boolean } | undefined;
+        let isOver = false;
+        const over = () => {
+          isOver = true;
+        };
+        process.onDeath(over);
+        sweep.pass().then((through) => {
+          result = through;
+          over();
+        }, over);
+        while (!isOver && (await this.scheduler.step())) this.#assertSound();
+        await this.rest();
+        return result;
+      },
+    };
   }
 
   /** Dead-letters every message that a function has in hand, as a queue does whose redrive policy knows no better. */
@@ -195,6 +223,20 @@ export class ControlPlane {
     for (const queue of [this.services.requests, this.services.reports]) {
       for (const { body, group } of queue.deadLetters?.takeAll() ?? []) queue.send({ body, ...this.#fresh(group) });
     }
+  }
+
+  #function(name: string, queue: MemoryQueue, consume: typeof consumeReport): EventSource {
+    return new EventSource({
+      name,
+      scheduler: this.scheduler,
+      queue,
+      fate: this.#invocations,
+      handler: (process, batch) => ({
+        consume: (delivery) => consume(this.#ports(process), this.settings, delivery),
+        source: this.#calls.port(this.services.source(queue, batch), 'queue', process),
+        telemetry: this.#telemetry,
+      }),
+    });
   }
 
   #fresh(group: string | undefined): { readonly group?: string; readonly deduplicationId?: string } {
@@ -219,7 +261,17 @@ export class ControlPlane {
       workers: this.#calls.port(workers, 'workers', process),
       commands: this.#calls.port(commands, 'commands', process),
       requests: this.#calls.port(ports.requests, 'requests', process),
+      rounds: this.#calls.port(ports.rounds, 'rounds', process),
+      machine: this.#calls.port(ports.machine, 'machine', process),
     };
+  }
+
+  #stepPorts(process: Process): ResyncPorts {
+    this.#steps += 1;
+    process.onDeath(() => {
+      this.#steps -= 1;
+    });
+    return this.#ports(process);
   }
 
   #assertSound(): void {
