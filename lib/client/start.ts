@@ -13,6 +13,7 @@ export interface StartTerms {
   /** What to do where another dispatch holds the key. Default `reject`. */
   readonly ifBusy?: IfBusy;
   /** A start that is not admitted by then (a date, or epoch ms) is refused: `expired`. Default: never. */
+  // biome-ignore lint/style/noRestrictedGlobals: the type of what a caller has; no clock is read.
   readonly expiresAt?: Date | number;
 }
 
