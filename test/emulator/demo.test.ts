@@ -1,0 +1,38 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+import type { Counts } from '../../demo/verdict.ts';
+
+test('the demo finds every number as the guarantees say, and ends with one JSON line', { timeout: 240_000 }, async () => {
+  const run = fileURLToPath(new URL('../../demo/run.ts', import.meta.url));
+  // It rejects where the exit code is not 0, with all that the demo said.
+  const { stdout } = await promisify(execFile)(process.execPath, [
+    '-C',
+    'holdfast-source',
+    run,
+    '--jobs',
+    '12',
+    '--workers',
+    '2',
+    '--json',
+  ]);
+  const counts = JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '') as Counts;
+  expect(counts).toEqual({
+    requested: 62,
+    dispatches: 16,
+    started: 14,
+    refused: { 'key-busy': 2, 'fingerprint-mismatch': 1, invalid: 4 },
+    deadLettered: 22,
+    handlerStarts: 14 + counts.handedBack,
+    handedBack: expect.any(Number),
+    ends: { succeeded: 11, stopped: 3, 'never-started': 2 },
+    lines: { written: counts.lines.recorded, recorded: expect.any(Number), duplicated: 0, lost: 0 },
+    fencedWrites: 0,
+    overlaps: 0,
+    workers: expect.any(Object),
+    seconds: expect.any(Number),
+  } satisfies Record<keyof Counts, unknown>);
+  expect(Object.keys(counts.workers)).toHaveLength(3);
+  expect(counts.lines.recorded).toBeGreaterThan(0);
+});
