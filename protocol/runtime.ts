@@ -205,6 +205,13 @@ export const runtimeRows: readonly RuntimeRow[] = [
       { given: [...up, 'stop hangs', 'release d1 5', '20 s pass'], when: 'stop returns', yields: ['stopped d1 5 (moved, ran)'] },
       { given: [...up, 'stop throws', 'stop d1 5'], when: 'k finishes', yields: ['finished d1 5 (ran)'] },
       { given: [...up, 'stop throws', 'stop d1 5', 'start d1 7', 'stop works'], when: '60 s pass', yields: [] },
+      { given: [...up, 'stop throws', 'stop d1 5', 'start d1 7'], when: 'k finishes', yields: ['finished d1 7 (ran)'] },
+      {
+        given: [...up, 'stop throws', 'stop d2 7'],
+        when: 'k finishes',
+        yields: ['finished d1 5 (ran)', 'stopped d2 7 (stop-requested)'],
+      },
+      { given: [...up, 'stop throws', 'release d2 7', 'k finishes'], when: 'start d2 6', yields: ['released d2 6'] },
     ],
   },
   {

@@ -58,7 +58,7 @@ export class Ends {
   /** Whether it is at or below a fence that ended here. */
   reach(fence: Fence): boolean {
     for (const ended of this.#byFence.keys()) if (ended >= fence) return true;
-    return false;
+    return this.sweepOver(fence) !== undefined;
   }
 
   /** The first of the commands that ended it. */

@@ -93,7 +93,8 @@ export class KeyLane {
   readonly #endingsWaiting = new Map<Ending, Deadline>();
   /** What the start that has not returned is to end for. */
   #interruption?: Ending;
-  #cancelRetry: () => void = () => {};
+  /** A stop that failed and will be tried again. */
+  #retry?: { readonly ending: Ending; readonly cancel: () => void };
 
   constructor(key: string, host: LaneHost) {
     this.key = key;
@@ -203,9 +204,8 @@ export class KeyLane {
     }
     // Not up because a stop came: that is what the stop is answered with, not a failed start.
     if (this.#interruption) return this.#over(life, this.#interruption);
-    this.#gone(life);
     emit({ type: 'job-start-failed', key, dispatchId, fence, ...failed });
-    return this.#remember({ type: 'start-failed', ...this.#fact(command, fence), ...failed });
+    return this.#gone(life, { type: 'start-failed', ...this.#fact(command, fence), ...failed });
   }
 
   #keep(fence: Fence): void {
@@ -254,8 +254,7 @@ export class KeyLane {
     this.#underLock(async () => {
       this.#endingsWaiting.delete(ending);
       if (!deadline.isPast) await this.#carryOut(ending, deadline);
-      else if (ending.kind !== 'release') await this.#carryOut(ending, this.#host.stopDeadline());
-      deadline.cancel();
+      else if (ending.kind !== 'release') await this.#carryOut(ending);
     });
   }
 
@@ -266,13 +265,15 @@ export class KeyLane {
     life.interrupt(ending.reason, deadline);
   }
 
-  async #carryOut(ending: Ending, deadline: Deadline): Promise<void> {
-    const { command } = ending;
+  async #carryOut(ending: Ending, deadline = this.#host.stopDeadline()): Promise<void> {
+    const { command, answer, reason } = ending;
     if (command) {
       if (!this.#host.mayAct(command.session)) return this.#host.drop('other-session', command);
       const decision = decideEnding(command, this.#state());
       if (decision.do === 'drop') return this.#host.drop(decision.why, command);
       if (decision.do === 'repeat') return this.#host.report(decision.report);
+      // Whatever becomes of the stop: a start below it that is still on its way is not to run.
+      this.ends.sweep({ upTo: command.fence, answer, reason });
     }
     const life = this.#life;
     if (!life || (await this.#stop(life, ending, deadline))) this.#answer(ending, life);
@@ -282,6 +283,7 @@ export class KeyLane {
   async #stop(life: Life, ending: Ending, deadline: Deadline): Promise<boolean> {
     const call = life.stop(ending.reason, deadline);
     const result = await Promise.race([call, deadline.passed]);
+    deadline.cancel();
     if (result) return this.#stopped(life, ending, result);
     this.#reportStopFailed(life, ending, timedOut);
     // What was let go too late to be a release is stopped: the control plane takes it to be running, and places it again.
@@ -303,22 +305,21 @@ export class KeyLane {
     this.#reportStopFailed(life, ending, result.error);
     if (ending.kind === 'release') return false;
     life.stopFailures += 1;
-    this.#cancelRetry();
-    this.#cancelRetry = this.#host.timer.after(backoffMs(life.stopFailures, firstRetryMs, maxRetryMs), () =>
-      this.#underLock(async () => {
-        if (this.#life !== life || life.fence > ending.upTo) return;
-        const deadline = this.#host.stopDeadline();
-        if (await this.#stop(life, ending, deadline)) this.#answer(ending, life);
-        deadline.cancel();
-      }),
-    );
+    this.#retry?.cancel();
+    const delayMs = backoffMs(life.stopFailures, firstRetryMs, maxRetryMs);
+    const cancel = this.#host.timer.after(delayMs, () => this.#underLock(() => this.#stopAgain(life, ending)));
+    this.#retry = { ending, cancel };
     return false;
+  }
+
+  async #stopAgain(life: Life, ending: Ending): Promise<void> {
+    if (this.#life !== life || life.fence > ending.upTo) return;
+    if (await this.#stop(life, ending, this.#host.stopDeadline())) this.#answer(ending, life);
   }
 
   /** Answers the command for its own fence, where that is not the one that was stopped. */
   #answer({ command, answer, reason }: Ending, stopped: Life | undefined): void {
     if (!command) return;
-    this.ends.sweep({ upTo: command.fence, answer, reason });
     const known = this.ends.at(command.fence);
     if (known) {
       if (stopped?.fence !== command.fence) this.#host.report(known);
@@ -329,29 +330,32 @@ export class KeyLane {
   }
 
   #over(life: Life, { answer, reason }: Ending): void {
-    this.#gone(life);
-    const { command, fence } = life;
+    const { command, fence, startedAt } = life;
     const { key, dispatchId } = command;
     this.ends.sweep({ upTo: fence, answer, reason });
     this.#host.emit({ type: answer === 'stopped' ? 'job-stopped' : 'job-released', key, dispatchId, fence, reason });
-    this.#remember(ended(answer, this.#fact(command, fence, life.startedAt), reason));
+    this.#gone(life, ended(answer, this.#fact(command, fence, startedAt), reason));
   }
 
   #takeOwnEnd(): void {
     const life = this.#life;
     if (!life?.ownEnd) return;
-    this.#gone(life);
     const { command, fence, startedAt = this.#host.now(), ownEnd } = life;
     const { key, dispatchId } = command;
     const { at, outcome } = ownEnd;
     this.#host.emit({ type: 'job-ended', key, dispatchId, fence, ...(outcome.error && { error: outcome.error }) });
-    this.#remember({ type: 'finished', ...this.#fact(command, fence, startedAt), at, startedAt, ...outcome });
+    this.#gone(life, { type: 'finished', ...this.#fact(command, fence, startedAt), at, startedAt, ...outcome });
   }
 
-  #gone(life: Life): void {
+  /** Nothing of it is left. A stop that would have been tried again has got what it wanted. */
+  #gone(life: Life, end: EndReport): void {
     this.#life = undefined;
-    this.#cancelRetry();
     this.#host.lives.delete(life);
+    this.#remember(end);
+    const retry = this.#retry;
+    this.#retry = undefined;
+    retry?.cancel();
+    if (retry && life.fence <= retry.ending.upTo) this.#answer(retry.ending, life);
   }
 
   #reportStopFailed(life: Life, { reason, command }: Ending, error: JobError): void {
@@ -363,7 +367,8 @@ export class KeyLane {
   }
 
   #remember(report: EndReport): void {
-    this.#host.report(report, this.ends.record(report));
+    const end = this.ends.record(report);
+    this.#host.report(end.report, end);
   }
 
   #fact({ dispatchId, fingerprint }: StartCommand | StopCommand | ReleaseCommand, fence: Fence, startedAt?: EpochMs) {
