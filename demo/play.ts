@@ -98,7 +98,10 @@ export async function play({ sizes, seed, folder, progress, signal }: PlayOption
   progress.say('one worker is told to leave while another one joins');
   workers.add();
   await stage.step(workers.leave());
-  await stage.until('what was handed back runs elsewhere', patienceMs, () => workers.handedBack.every((key) => workers.running.has(key)));
+  await stage.until('what was handed back runs elsewhere', patienceMs, () => {
+    const { handedBack, running } = workers;
+    return handedBack.every((key) => running.has(key));
+  });
   await stage.until('the new worker is registered', patienceMs, areReady);
 
   progress.say(`${stops.length} stops, ${sizes.restarts} of those jobs started again`);
