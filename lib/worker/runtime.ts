@@ -374,7 +374,7 @@ export function createWorker(ports: WorkerPorts, options: RuntimeOptions): Runti
     },
     async drain({ deadlineMs = drainDeadlineMs } = {}) {
       assertNumber('deadlineMs', deadlineMs);
-      drainEnd.tighten(deadlineMs);
+      if (!isClosed) drainEnd.tighten(deadlineMs);
       draining ??= ended(goAway('this-process', deadlineMs));
       return draining;
     },

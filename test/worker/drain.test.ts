@@ -282,10 +282,17 @@ test('disposing of a worker drains it', async () => {
   expect(rowOf(stage)).toBe('left');
 });
 
-test('nothing is left to happen once a worker has left', async () => {
-  const stage = await withJobs('a');
-  void stage.worker.drain();
-  await stage.advance(10_000);
-  expect(stage.worker.state).toBe('left');
-  expect(stage.scheduler.nextAt).toBeUndefined();
+test('nothing is left to happen once a worker has left, also where it is drained or disposed of again', async () => {
+  for (const drain of [
+    (stage: WorkerStage) => stage.worker.drain(),
+    (stage: WorkerStage) => stage.services.workers.drain('w1', stage.session),
+  ]) {
+    const stage = await withJobs('a');
+    void drain(stage);
+    await stage.advance(20_000);
+    expect(stage.worker.state).toBe('left');
+    await stage.worker.drain();
+    await stage.worker[Symbol.asyncDispose]();
+    expect(stage.scheduler.nextAt).toBeUndefined();
+  }
 });
