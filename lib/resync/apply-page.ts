@@ -9,7 +9,7 @@ import type { ResyncPorts } from './ports.ts';
 import { type Asked, isComplete, type Round } from './round.ts';
 import { closeRound } from './run-round.ts';
 
-/** An entry that fails this often is skipped, and its round ends incomplete. */
+/** An entry that fails this often, or that no try can mend, is skipped and told of, and its round ends incomplete. */
 const ENTRY_TRIES = 5;
 const TRIES = 10;
 
@@ -66,9 +66,14 @@ async function applyEntries(ports: ResyncPorts, settings: PoolSettings, report: 
       counts[rule] = (counts[rule] ?? 0) + 1;
     } catch (error) {
       if (error instanceof PoolError && error.code === 'not-permitted') throw error;
+      const isHopeless = error instanceof PoolError && !error.retryable;
       // Its neighbours go on; the page comes again for it, until it was tried often enough.
-      if (receiveCount < ENTRY_TRIES) failure ??= error;
-      else skipped++;
+      if (receiveCount < ENTRY_TRIES && !isHopeless) failure ??= error;
+      else {
+        skipped++;
+        const message = `page ${report.page} of round ${round.token}, key ${JSON.stringify(entry.key)}`;
+        ports.telemetry.failed({ message, receiveCount, reason: error instanceof Error ? error.message : String(error), error });
+      }
     }
   }
   if (failure !== undefined) throw failure;

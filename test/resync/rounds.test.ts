@@ -2,8 +2,10 @@ import { describe, expect, test } from 'vitest';
 import { decodeDispatch, encodeDispatch } from '../../lib/aws/dispatch-item.ts';
 import { toItem } from '../../lib/aws/item.ts';
 import { decodeJob, encodeJob } from '../../lib/aws/job-item.ts';
+import { PoolError } from '../../lib/pool/errors.ts';
 import type { Job, OwnedJob } from '../../lib/pool/job.ts';
 import { armRound, openRound } from '../../lib/resync/run-round.ts';
+import type { Call, Network } from '../../lib/testing/calls.ts';
 import { fingerprintOf, type Report, type ResyncReport } from '../../lib/wire/index.ts';
 import { ControlPlane, type ControlPlaneOptions, LEASE_MS } from '../support/control-plane.ts';
 import { PlayedWorker } from '../support/played-worker.ts';
@@ -361,3 +363,137 @@ describe('an answer', () => {
     expect(services.dispatches.peek('d-k')).toMatchObject({ status: 'ended', end: { status: 'stopped', finishedAt: 88 } });
   });
 });
+
+describe('a page that counts no more is discarded whole', () => {
+  type Setup = Awaited<ReturnType<typeof setup>>;
+  const ways: Readonly<Record<string, (world: Setup, page: ResyncReport) => Promise<ResyncReport>>> = {
+    'its round was superseded (R2, R11, F32)': async ({ live, w1 }, page) => {
+      // It beats and does not answer: another round is opened in place of the first.
+      await live(LEASE_MS + 5_000, w1);
+      return page;
+    },
+    'its round resolved (R12, F39)': async ({ says, rounds, round }, page) => {
+      await says({ ...page, entries: [] });
+      expect(await rounds.get(page.round)).toEqual(await round());
+      return page;
+    },
+    'its round was closed, and no other opened (R11)': async ({ rounds }, page) => {
+      await rounds.close(page.round, 'closed');
+      return page;
+    },
+    'nobody knows its round (F32)': async (_, page) => ({ ...page, round: 'unheard of' }),
+    'it is of another worker': async ({ join }, page) => {
+      await join('w3', 's3');
+      return { ...page, worker: 'w3', session: 's3' };
+    },
+    'it is of an older session': async (_, page) => ({ ...page, session: 's0' }),
+    'its worker registered anew': async ({ join }, page) => {
+      await join('w1', 's1 again');
+      return page;
+    },
+    'its worker was evicted': async ({ workers }, page) => {
+      await workers.change('w1', { session: 's1', states: ['active'] }, { state: 'revoked' });
+      return page;
+    },
+    'its worker is lost': async ({ workers }, page) => {
+      await workers.change('w1', { session: 's1', states: ['active'] }, { state: 'lost' });
+      return page;
+    },
+  };
+
+  test.each(Object.entries(ways))('%s', async (_, happens) => {
+    const world = await setup();
+    const { plane, runs, begin, says, join, w1, jobs, deadLetters } = world;
+    await runs('unknown', 'over');
+    await join('w2', 's2');
+    await begin();
+    w1.forget('unknown');
+    w1.over('over', 'finished', { at: 77 });
+    const [page] = w1.answer() as readonly [ResyncReport];
+    const late = await happens(world, page);
+    const [before, sent, discarded] = [jobs.all(), plane.sent.length, plane.counts.get('page-discarded') ?? 0];
+    await says(late, late);
+    expect(jobs.all()).toEqual(before);
+    expect(plane.sent).toHaveLength(sent);
+    expect(plane.counts.get('page-discarded')).toBe(discarded + 2);
+    expect(deadLetters()).toBe(0);
+  });
+
+  test('and the round that came after it goes by its own pages alone (R11, F32)', async () => {
+    const { holds, begin, says, live, w1, round, job } = await setup();
+    await holds(150);
+    await begin();
+    const old = w1.answer();
+    await live(LEASE_MS + 5_000, w1);
+    const fresh = w1.answer() as readonly [ResyncReport, ResyncReport];
+    await says(...old, fresh[0], ...old);
+    expect(await round()).toMatchObject({ token: fresh[0].round, state: 'armed', applied: new Set([1]), counts: { 'entry agrees': 100 } });
+    await says(fresh[1]);
+    expect(await round()).toMatchObject({ state: 'resolved', counts: { 'entry agrees': 150 } });
+    expect(job('k-0')?.status).toBe('running');
+  });
+});
+
+test('a page that comes late counts as long as nobody has closed its round: what is true is not made to be said again', async () => {
+  // The function that would end the round at its time is not there.
+  const { plane, runs, begin, says, w1, round, job } = await setup({ network: lost(({ method }) => method === 'close') });
+  await runs('k');
+  await begin();
+  w1.over('k', 'finished', { at: 77 });
+  const answer = w1.answer();
+  await w1.beat();
+  await plane.advance(LEASE_MS + 1_000);
+  expect((await round())?.deadline).toBeLessThan(plane.now());
+  await says(...answer);
+  expect(job()).toMatchObject({ status: 'ended', settled: { end: { finishedAt: 77 } } });
+});
+
+describe('an entry that fails each time', () => {
+  test('is skipped at its fifth try and counted, and keeps none of its neighbours from being applied at the first', async () => {
+    let fails = true;
+    const { plane, runs, begin, says, live, w1, round, job, deadLetters } = await setup({
+      network: lost(({ method, args, by }) => fails && method === 'get' && args[0] === 'bad' && by.name.startsWith('report')),
+    });
+    await plane.addWorker('w2', 's2');
+    fails = false;
+    await runs('a', 'bad', 'z');
+    fails = true;
+    for (const key of ['a', 'bad', 'z']) w1.forget(key);
+    await begin();
+    plane.report(...w1.answer());
+    await plane.advance(500);
+    expect([job('a')?.status, job('bad')?.status, job('z')?.status]).toEqual(['assigned', 'running', 'assigned']);
+    expect(await round()).toMatchObject({ state: 'armed', applied: new Set() });
+    await live(25_000, w1);
+    expect(await round()).toMatchObject({ state: 'resolved', skipped: 1 });
+    expect(job('bad')).toMatchObject({ status: 'running', owner: OWNER });
+    expect(deadLetters()).toBe(0);
+
+    fails = false;
+    await begin();
+    await says(...w1.answer());
+    expect(await round()).toMatchObject({ state: 'resolved', skipped: 0 });
+    expect(job('bad')?.status).toBe('assigned');
+  });
+
+  test('and that no try can mend is skipped at once: its page is not dead-lettered, and its round resolves', async () => {
+    const { jobs, runs, begin, says, w1, round, job, deadLetters } = await setup();
+    await runs('a', 'bad', 'z');
+    for (const key of ['a', 'bad', 'z']) w1.forget(key);
+    await begin();
+    const get = jobs.get.bind(jobs);
+    jobs.get = async (key) => {
+      if (key === 'bad') throw new PoolError('corrupt-record', 'job "bad": attribute "status": Invalid input', { retryable: false });
+      return get(key);
+    };
+    await says(...w1.answer());
+    expect(await round()).toMatchObject({ state: 'resolved', skipped: 1 });
+    expect([job('a')?.status, job('z')?.status]).toEqual(['assigned', 'assigned']);
+    expect(deadLetters()).toBe(0);
+  });
+});
+
+/** A network on which some calls fail. */
+function lost(isLost: (call: Call) => boolean): Network {
+  return { fate: (call) => ({ delayMs: 0, ...(isLost(call) ? { fault: 'failed' } : {}) }) };
+}
