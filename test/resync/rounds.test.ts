@@ -4,7 +4,8 @@ import { toItem } from '../../lib/aws/item.ts';
 import { decodeJob, encodeJob } from '../../lib/aws/job-item.ts';
 import { PoolError } from '../../lib/pool/errors.ts';
 import type { Job, OwnedJob } from '../../lib/pool/job.ts';
-import { armRound, openRound } from '../../lib/resync/run-round.ts';
+import type { WorkerStore } from '../../lib/pool/ports.ts';
+import { armRound, expireRound, loseRevoked, openRound, type ReassignStep, reassignStep } from '../../lib/resync/run-round.ts';
 import type { Call, Network } from '../../lib/testing/calls.ts';
 import { fingerprintOf, type Report, type ResyncReport } from '../../lib/wire/index.ts';
 import { ControlPlane, type ControlPlaneOptions, LEASE_MS } from '../support/control-plane.ts';
@@ -492,6 +493,314 @@ describe('an entry that fails each time', () => {
     expect(deadLetters()).toBe(0);
   });
 });
+
+describe('a worker that is silent', () => {
+  test('for its whole lease is lost: each of its jobs goes elsewhere once, under a higher fence; those that were to stop have ended (G6)', async () => {
+    const { plane, runs, begin, join, w1, row, job, starts, dispatches, deadLetters } = await setup();
+    await runs('a', 'b', 'stops');
+    plane.request({ op: 'stop', key: 'stops' });
+    await plane.rest();
+    const fences = [job('a')?.fence, job('b')?.fence] as readonly number[];
+    await join('w2', 's2');
+    await begin();
+    await plane.advance(LEASE_MS - 1);
+    expect([row()?.state, starts('a')]).toEqual(['active', ['s1']]);
+    await plane.advance(2);
+    await plane.rest();
+    expect(row()?.state).toBe('lost');
+    for (const [index, key] of ['a', 'b'].entries()) {
+      expect(job(key)).toMatchObject({ status: 'assigned', owner: { worker: 'w2', session: 's2' }, startedAt: expect.any(Number) });
+      expect(job(key)?.fence).toBeGreaterThan(fences[index] as number);
+      expect(starts(key)).toEqual(['s1', 's2']);
+    }
+    expect(dispatches.peek('d-stops')).toMatchObject({ status: 'ended', end: { status: 'stopped' } });
+    expect(w1.inbox.filter(({ op }) => op === 'resync')).toHaveLength(1);
+    await plane.advance(MINUTE_MS);
+    expect(plane.machine.running).toBe(0);
+    expect(plane.counts.get('worker-lost')).toBe(1);
+    expect(deadLetters()).toBe(0);
+  });
+
+  test('is not lost before its own lease has passed, where that is longer than a round (a deploy may have shortened the lease)', async () => {
+    const { plane, begin, w1, row } = await setup({ leaseMs: 75_000 });
+    await begin();
+    await plane.advance(2 * LEASE_MS + 10_000);
+    expect(row()?.state).toBe('active');
+    await plane.advance(LEASE_MS - 10_000 + 1);
+    expect(row()?.state).toBe('lost');
+    expect(w1.inbox).toHaveLength(3);
+  });
+
+  test('that beats again in that time begins anew with it: only rounds in a row without a beat count', async () => {
+    const { plane, begin, w1, row } = await setup({ leaseMs: 75_000 });
+    await begin();
+    await plane.advance(2 * LEASE_MS + 10_000);
+    await w1.beat();
+    await plane.advance(3 * LEASE_MS);
+    expect(row()?.state).toBe('active');
+    await plane.advance(LEASE_MS);
+    expect(row()?.state).toBe('lost');
+  });
+
+  test('is not lost where a heartbeat comes between the look at its row and the write: it is judged again (G2)', async () => {
+    const { plane, ports, workers, w1, row } = await setup();
+    const token = await armed(plane);
+    const change: typeof workers.change = async (...args) => {
+      await w1.beat();
+      return workers.change(...args);
+    };
+    const step = await expireRound({ ...ports, workers: { ...boundTo(workers), change } }, plane.resync, token, { rounds: 0 });
+    expect(step).toEqual({ next: 'open', silence: { rounds: 1 } });
+    expect(row()).toMatchObject({ state: 'active', beat: 1 });
+  });
+
+  test('is not lost where it registers anew between the look at its row and the write: the round is none of its new session (R3)', async () => {
+    const { plane, ports, workers, join, row, rounds } = await setup();
+    const token = await armed(plane);
+    const change: typeof workers.change = async (...args) => {
+      await join('w1', 's1 again');
+      return workers.change(...args);
+    };
+    const step = await expireRound({ ...ports, workers: { ...boundTo(workers), change } }, plane.resync, token, { rounds: 0 });
+    expect(step).toEqual({ next: 'done' });
+    expect(row()).toMatchObject({ session: 's1 again', state: 'active' });
+    expect((await rounds.get(token))?.state).toBe('closed');
+  });
+
+  test('is lost once, and its jobs are seen to, where its round expires twice', async () => {
+    const { plane, ports, row } = await setup();
+    const token = await armed(plane);
+    const steps = [];
+    for (let times = 0; times < 2; times++) steps.push(await expireRound(ports, plane.resync, token, { rounds: 0 }));
+    expect(steps.map(({ next }) => next)).toEqual(['reassign', 'reassign']);
+    expect(row()?.state).toBe('lost');
+  });
+
+  test('that comes back in the round’s time keeps its jobs: nobody is sent anything to start (F29)', async () => {
+    const { plane, runs, begin, says, join, live, w1, job, starts, row } = await setup();
+    await runs('k');
+    await join('w2', 's2');
+    await begin();
+    await plane.advance(LEASE_MS - 1_000);
+    await w1.beat({ answered: true });
+    await says(...w1.answer());
+    await live(2 * LEASE_MS, w1);
+    expect(job()).toMatchObject({ status: 'running', owner: OWNER });
+    expect([starts(), row()?.state, plane.machine.running]).toEqual([['s1'], 'active', 0]);
+  });
+
+  test('and comes back after its job went elsewhere and failed there: it is told to stop, and one runs in the end (F27, F36)', async () => {
+    const { plane, runs, begin, says, join, w1, job, starts } = await setup();
+    await runs('k');
+    const fence = job()?.fence as number;
+    const w2 = await join('w2', 's2');
+    await begin();
+    await plane.advance(LEASE_MS + 1_000);
+    w2.over('k', 'start-failed', { error: { ...FAILURE, retryable: true } });
+    await says(w2.ended('k'));
+    // What it says by now is about a fence that was passed, and by a session that is none any more.
+    await says(w1.started('k'));
+    expect(w1.inbox.at(-1)).toMatchObject({ op: 'stop', key: 'k', fence });
+    await plane.advance(MINUTE_MS);
+    await plane.sweep();
+    w2.up('k');
+    await says(w2.started('k'), { ...w1.started('k'), type: 'finished', at: 77 } as Report);
+    expect(job()).toMatchObject({ status: 'running', owner: { worker: 'w2', session: 's2' } });
+    expect(starts()).toEqual(['s1', 's2', 's2']);
+  });
+});
+
+describe('a worker that beats and does not answer', () => {
+  test('is asked three times, then evicted, and lost only after its lease has passed once more; then its jobs go elsewhere', async () => {
+    const { plane, runs, begin, join, live, w1, row, round, job } = await setup();
+    await runs('k');
+    await join('w2', 's2');
+    await begin();
+    await live(3 * LEASE_MS, w1);
+    expect(row()?.state).toBe('revoked');
+    expect(w1.inbox.filter(({ op }) => op === 'resync')).toHaveLength(3);
+    expect((await round())?.state).toBe('closed');
+    expect(await w1.beat()).toBe(false);
+    await plane.advance(LEASE_MS - 1_000);
+    expect([row()?.state, job()?.status]).toEqual(['revoked', 'running']);
+    await plane.advance(2_000);
+    await plane.rest();
+    expect(row()?.state).toBe('lost');
+    expect(job()).toMatchObject({ status: 'assigned', owner: { worker: 'w2' } });
+  });
+
+  test('is never evicted where it has answered and its pages are on their way: they get the time once more, and count', async () => {
+    const { plane, runs, begin, says, live, w1, row, round } = await setup();
+    await runs('k');
+    await begin();
+    await w1.beat({ answered: true });
+    await plane.advance(LEASE_MS + 1_000);
+    expect(plane.counts.get('round-behind')).toBe(1);
+    expect(await round()).toMatchObject({ state: 'armed', deadline: plane.now() + LEASE_MS - 1_000 });
+    await says(...w1.answer());
+    await live(3 * LEASE_MS, w1);
+    expect([row()?.state, (await round())?.state, plane.machine.running]).toEqual(['active', 'resolved', 0]);
+  });
+
+  test('is not turned lost after its eviction where it registered anew in the time of waiting', async () => {
+    const { plane, begin, join, live, w1, row } = await setup();
+    await begin();
+    await live(3 * LEASE_MS, w1);
+    expect(row()?.state).toBe('revoked');
+    const again = await join('w1', 's1 again');
+    await live(2 * LEASE_MS, again);
+    expect(row()).toMatchObject({ session: 's1 again', state: 'active' });
+    expect(plane.machine.running).toBe(0);
+  });
+
+  test('waits for the longer of its own lease and the pool’s (G2)', async () => {
+    const { plane, begin, live, w1, row } = await setup({ leaseMs: 80_000 });
+    await begin();
+    await live(3 * LEASE_MS, w1);
+    expect(row()?.state).toBe('revoked');
+    await plane.advance(79_000);
+    expect(row()?.state).toBe('revoked');
+    await plane.advance(2_000);
+    expect(row()?.state).toBe('lost');
+  });
+});
+
+describe('a timer', () => {
+  test('of a round that is not the worker’s current one any more has no effect (R3)', async () => {
+    for (const row of [{ round: 'another' }, { state: 'draining', round: 'another' }] as const) {
+      const { plane, ports, workers, jobs, runs } = await setup();
+      await runs('k');
+      const token = await armed(plane);
+      await workers.change('w1', { session: 's1', states: ['active'] }, row);
+      const before = [workers.all(), jobs.all()];
+      expect(await expireRound(ports, plane.resync, token, { rounds: 2 })).toEqual({ next: 'done' });
+      expect([workers.all(), jobs.all()]).toEqual(before);
+    }
+  });
+
+  test('of a round that resolved, or of a worker that is gone, has none either', async () => {
+    const { plane, ports, workers, rounds } = await setup();
+    const token = await armed(plane);
+    await rounds.close(token, 'resolved');
+    const before = workers.all();
+    expect(await expireRound(ports, plane.resync, token, { rounds: 2 })).toEqual({ next: 'done' });
+    expect(workers.all()).toEqual(before);
+    workers.delete('w1');
+    expect(await expireRound(ports, plane.resync, token, { rounds: 2 })).toEqual({ next: 'done' });
+    expect(await expireRound(ports, plane.resync, 'unheard of', { rounds: 2 })).toEqual({ next: 'done' });
+  });
+
+  test('that never fires is made up for: a sweep opens another round over one that is overdue by half (F40)', async () => {
+    let fires = false;
+    const { plane, runs, begin, join, row, round, job } = await setup({
+      executions: () => ({ lateMs: fires ? 0 : 24 * 60 * MINUTE_MS, dies: false }),
+    });
+    await runs('k');
+    const w2 = await join('w2', 's2');
+    const sweepFor = async (ms: number) => {
+      const sweep = plane.newSweep();
+      for (let passed = 0; passed < ms; passed += 5_000) {
+        await w2.beat();
+        await sweep.pass();
+        await plane.advance(5_000);
+      }
+    };
+    await begin();
+    const token = (await round())?.token;
+    await sweepFor(1.5 * LEASE_MS);
+    expect((await round())?.token).toBe(token);
+    fires = true;
+    await sweepFor(LEASE_MS);
+    expect((await round())?.token).not.toBe(token);
+    await sweepFor(LEASE_MS);
+    expect(row()?.state).toBe('lost');
+    expect(job()).toMatchObject({ owner: { worker: 'w2' } });
+  });
+});
+
+describe('what a lost worker owned', () => {
+  test('is walked page by page until two walks in a row found nothing, however much it is, and nothing but ids is carried on', async () => {
+    const { plane, ports, holds, workers, join, jobs, w1 } = await setup();
+    await holds(1_050);
+    await join('w2', 's2');
+    await workers.change('w1', { session: 's1', states: ['active'] }, { state: 'lost' });
+    let step = await openRound(ports, plane.resync, w1, { rounds: 0 });
+    const steps: ReassignStep[] = [];
+    while (step.next === 'reassign') {
+      steps.push(step);
+      expect(JSON.stringify(step).length).toBeLessThan(300);
+      step = await reassignStep(ports, w1, step);
+      if (step.next === 'reassign' && step.afterSeconds > 0) await plane.rest();
+    }
+    expect(step).toEqual({ next: 'done' });
+    // Eleven pages, and their walk found something; then two that do not.
+    expect(steps).toHaveLength(13);
+    expect(steps.filter(({ afterSeconds }) => afterSeconds > 0)).toHaveLength(2);
+    expect(jobs.all().filter((job) => job.status === 'assigned' && job.owner.worker === 'w2')).toHaveLength(1_050);
+  });
+
+  test('is walked no more where it registered anew: its new session is asked by a round of its own', async () => {
+    const { plane, ports, holds, join, w1, services } = await setup();
+    await holds(3);
+    await join('w1', 's1 again');
+    const step = { next: 'reassign', afterSeconds: 0, hasFound: false, walksLeft: 10, emptyWalks: 0 } as const;
+    expect(await reassignStep(ports, w1, step)).toEqual({ next: 'done' });
+    expect([services.requests.size, plane.sent]).toEqual([0, []]);
+  });
+
+  test('does not keep a machine walking for ever where it cannot be placed', async () => {
+    const { plane, ports, holds, workers, w1 } = await setup();
+    await holds(1);
+    await workers.change('w1', { session: 's1', states: ['active'] }, { state: 'lost' });
+    let step = await loseRevoked(ports, w1);
+    let walks = 0;
+    for (; step.next === 'reassign'; walks++) step = await reassignStep(ports, w1, step);
+    expect(walks).toBe(10);
+    expect(plane.services.requests.size).toBe(10);
+  });
+});
+
+test('a worker restarted under its id, with nothing running, has what it owned started once more each, by a round of its new session (F31)', async () => {
+  const { plane, holds, begin, says, join, live, w1, jobs, row, round } = await setup();
+  await holds(130);
+  const w2 = await join('w2', 's2');
+  const again = await join('w1', 's1 again');
+  await says({ type: 'registered', worker: 'w1', session: 's1 again', at: plane.now() });
+  expect(again.question().flatMap((page) => page.jobs)).toHaveLength(130);
+  await again.beat({ answered: true });
+  await says(...again.answer());
+  expect(await round()).toMatchObject({ session: 's1 again', state: 'resolved' });
+  const owners = jobs.all().map((job) => (job.status === 'assigned' ? job.owner.session : job.status));
+  expect(new Set(owners)).toEqual(new Set(['s1 again', 's2']));
+  for (const worker of [again, w2]) {
+    const starts = worker.inbox.filter(({ op }) => op === 'start');
+    expect(starts).toHaveLength(owners.filter((session) => session === worker.session).length);
+  }
+  const sent = plane.sent.length;
+  await begin(w1);
+  await live(MINUTE_MS, again, w2);
+  expect([plane.sent.length, row()?.session, plane.machine.running]).toEqual([sent, 's1 again', 0]);
+});
+
+/** A round of `w1` whose question was asked, and that nothing times. */
+async function armed(plane: ControlPlane): Promise<string> {
+  const ports = plane.services.poolPorts();
+  const step = await openRound(ports, plane.resync, OWNER, { rounds: 0 });
+  if (step.next !== 'arm') throw new Error(`next is ${step.next}`);
+  await armRound(ports, plane.resync, step.token);
+  return step.token;
+}
+
+/** The port with its methods as fields, so that one can be put in place of another. */
+function boundTo(workers: WorkerStore): WorkerStore {
+  return {
+    get: (id) => workers.get(id),
+    list: (maxAgeMs) => workers.list(maxAgeMs),
+    change: (...args) => workers.change(...args),
+    remove: (...args) => workers.remove(...args),
+    poolState: () => workers.poolState(),
+  };
+}
 
 /** A network on which some calls fail. */
 function lost(isLost: (call: Call) => boolean): Network {
