@@ -1,3 +1,4 @@
+import { PoolError } from '../pool/errors.ts';
 import type { DueJob } from '../pool/ports.ts';
 import { reassignPage } from '../pool/reassign.ts';
 import { isEligible, type WorkerRow } from '../pool/worker.ts';
@@ -30,7 +31,16 @@ export class Sweep {
   async pass(): Promise<{ readonly isIdle: boolean }> {
     const { workers } = this.#ports;
     const [rows, { generation }] = await Promise.all([workers.list(), workers.poolState()]);
-    for (const row of rows) await this.#seeTo(row, generation);
+    for (const row of rows) {
+      try {
+        await this.#seeTo(row, generation);
+      } catch (error) {
+        if (error instanceof PoolError && error.code === 'not-permitted') throw error;
+        // The others are seen to all the same, and the looks at them are kept for the passes to come.
+        const reason = error instanceof Error ? error.message : String(error);
+        this.#ports.telemetry.failed({ message: `sweep of worker ${JSON.stringify(row.workerId)}`, receiveCount: 1, reason, error });
+      }
+    }
     const waiting = await this.#assignDue(rows, generation);
     // Once a run is often enough for what took hours to become waste.
     if (this.#passes++ === 0) await this.#removeInboxes(rows);

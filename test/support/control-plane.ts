@@ -51,6 +51,8 @@ export class ControlPlane {
   /** Commands that an inbox took, in order. */
   readonly sent: Command[] = [];
   readonly counts = new Map<Count, number>();
+  /** Reasons of what was not handled, in order. */
+  readonly failures: string[] = [];
   /** The rules that decided, in order. */
   readonly rules: string[] = [];
   readonly #calls: Calls;
@@ -82,7 +84,7 @@ export class ControlPlane {
     this.#telemetry = {
       decided: ({ rule }) => this.rules.push(String(rule)),
       count: (name) => this.counts.set(name, (this.counts.get(name) ?? 0) + 1),
-      failed() {},
+      failed: ({ reason }) => void this.failures.push(reason),
     };
     this.#functions = [
       this.#function('request', this.services.requests, consumeRequest),
