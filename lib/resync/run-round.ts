@@ -1,4 +1,3 @@
-import type { Job } from '../pool/job.ts';
 import { isOwned } from '../pool/job.ts';
 import type { Clock, WorkerStore } from '../pool/ports.ts';
 import { reassignPage } from '../pool/reassign.ts';
@@ -71,7 +70,9 @@ const PRESENT = ['active', 'draining'] as const;
 const PAGE_JOBS = 100;
 /** UTF-16 units of keys on a page at most, so that it fits an item and a message however its keys are escaped. */
 const PAGE_KEYS = 50_000;
-/** Pages in the air at once. */
+/** Records read in one call. */
+const READ_JOBS = 100;
+/** Calls in the air at once. */
 const AT_ONCE = 10;
 
 /** A new token, and the beat as it is now: looked at before any timer starts. */
@@ -273,34 +274,43 @@ async function wake({ machine }: ResyncPorts, taskToken: string | undefined, res
   if (taskToken !== undefined) await machine.wake(taskToken, result);
 }
 
-/** By the index, then consistently: the index shows a key too late, or still. */
-async function ownedJobs({ jobs }: ResyncPorts, worker: string): Promise<readonly Job[]> {
-  const owned: Job[] = [];
+/** By the index, then consistently: the index shows a key too late, or still. What is asked is kept, and not the records: there may be very many. */
+async function ownedJobs({ jobs }: ResyncPorts, worker: string): Promise<readonly Asked[]> {
+  const owned: Asked[] = [];
   let cursor: string | undefined;
   do {
     const page = await jobs.ownedBy(worker, cursor);
-    owned.push(...(await jobs.getMany(page.items)).filter((job) => isOwned(job) && job.owner.worker === worker));
+    await atOnce(chunks(page.items, READ_JOBS), async (keys) => {
+      for (const job of await jobs.getMany(keys)) {
+        const { key, fence, status } = job;
+        if (isOwned(job) && job.owner.worker === worker) owned.push({ key, fence, running: status === 'running' });
+      }
+    });
     cursor = page.cursor;
   } while (cursor !== undefined);
   return owned;
 }
 
-function paged(token: string, jobs: readonly Job[]): readonly AskedPage[] {
+function paged(token: string, jobs: readonly Asked[]): readonly AskedPage[] {
   const pages: Asked[][] = [[]];
   let keys = 0;
-  for (const { key, fence, status } of jobs) {
+  for (const job of jobs) {
     let page = pages.at(-1) as Asked[];
-    if (page.length === PAGE_JOBS || (page.length > 0 && keys + key.length > PAGE_KEYS)) {
+    if (page.length === PAGE_JOBS || (page.length > 0 && keys + job.key.length > PAGE_KEYS)) {
       page = [];
       pages.push(page);
       keys = 0;
     }
-    page.push({ key, fence, running: status === 'running' });
-    keys += key.length;
+    page.push(job);
+    keys += job.key.length;
   }
   return pages.map((of, index) => ({ token, page: index + 1, jobs: of }));
 }
 
+function chunks<T>(all: readonly T[], size: number): readonly (readonly T[])[] {
+  return Array.from({ length: Math.ceil(all.length / size) }, (_, index) => all.slice(index * size, (index + 1) * size));
+}
+
 async function atOnce<T>(all: readonly T[], work: (each: T) => Promise<void>): Promise<void> {
-  for (let from = 0; from < all.length; from += AT_ONCE) await Promise.all(all.slice(from, from + AT_ONCE).map(work));
+  for (const some of chunks(all, AT_ONCE)) await Promise.all(some.map(work));
 }
