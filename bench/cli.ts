@@ -1,24 +1,35 @@
 /**
  * `npm run bench -- scale [--json]`: what a start costs in a pool that holds many jobs.
  * `npm run bench -- cost [--json]`: what a start and a stop cost on AWS; on the endpoint that `AWS_ENDPOINT_URL` names, else on an emulator.
+ * `npm run bench -- resync [--json]`: what it takes to ask a worker of many jobs what it runs, and to give them to others when it is lost.
  *
  * With `--json` the last line is one JSON object. Exit 1 where a number is beyond its limit, 2 where it was asked for something else.
  */
 import { parseArgs } from 'node:util';
 import { StackError } from '../stack/errors.ts';
 import { type CostResult, cost } from './cost.ts';
+import { type ResyncResult, resync } from './resync.ts';
 import { type ScaleResult, scale } from './scale.ts';
 
 const print = (line: string) => process.stdout.write(`${line}\n`);
 const log = (line: string) => process.stderr.write(`${line}\n`);
 
-const usage = 'usage: npm run bench -- scale | cost [--json]';
+type Result = ScaleResult | CostResult | ResyncResult;
 
-function askedFor(): { readonly bench: 'scale' | 'cost'; readonly json: boolean } | undefined {
+const benches: { readonly [name: string]: () => Promise<Result> } = {
+  scale,
+  cost: () => cost(log),
+  resync: () => resync(log),
+};
+
+const usage = `usage: npm run bench -- ${Object.keys(benches).join(' | ')} [--json]`;
+
+function askedFor(): { readonly run: () => Promise<Result>; readonly json: boolean } | undefined {
   try {
     const { positionals, values } = parseArgs({ allowPositionals: true, options: { json: { type: 'boolean', default: false } } });
-    const [bench, ...more] = positionals;
-    return (bench === 'scale' || bench === 'cost') && more.length === 0 ? { bench, json: values.json } : undefined;
+    const [bench = '', ...more] = positionals;
+    const run = Object.hasOwn(benches, bench) ? benches[bench] : undefined;
+    return run && more.length === 0 ? { run, json: values.json } : undefined;
   } catch {
     return undefined;
   }
@@ -32,7 +43,7 @@ function tableOf(columns: readonly string[], rows: readonly (readonly (string | 
     .join('\n');
 }
 
-function textOf(result: ScaleResult | CostResult): string {
+function textOf(result: Result): string {
   switch (result.bench) {
     case 'scale':
       return tableOf(
@@ -71,6 +82,25 @@ function textOf(result: ScaleResult | CostResult): string {
       });
       return [summary, ...calls].join('\n\n');
     }
+    case 'resync': {
+      const summary = tableOf(
+        ['jobs', 'fate', 'pages', 'bytes asked', 'answered', 'writes per job', 'of the round per page', 'requests per job', 'answer s'],
+        result.cases.map((each) => [
+          ...[each.jobs, each.fate, each.pages, each.questionBytes, each.answerBytes],
+          ...[each.writesPerJob, each.roundWritesPerPage, each.requestsPerJob, each.answerSeconds],
+        ]),
+      );
+      const functions = tableOf(
+        ['jobs', 'fate', 'function', 'invocations', 'calls per job', 'wait s', 'CPU s', 'in all s', 'heap MB'],
+        result.cases.flatMap(({ jobs, fate, functions }) =>
+          functions.map((each) => [
+            ...[jobs, fate, each.function, each.invocations, each.callsPerJob],
+            ...[each.waitSeconds, each.cpuSeconds, each.seconds, each.heapMb],
+          ]),
+        ),
+      );
+      return [summary, functions].join('\n\n');
+    }
     default:
       return result satisfies never;
   }
@@ -79,7 +109,7 @@ function textOf(result: ScaleResult | CostResult): string {
 const asked = askedFor();
 if (asked) {
   try {
-    const result = asked.bench === 'scale' ? await scale() : await cost(log);
+    const result = await asked.run();
     print(textOf(result));
     if (asked.json) print(JSON.stringify(result));
     for (const breach of result.breaches) log(`beyond its limit: ${breach}`);
