@@ -80,7 +80,9 @@ export class ControlPlane {
     const observe = { job: this.#checker.job, dispatch: this.#checker.dispatch };
     const lag: IndexLag = (apply) => this.#lags || apply();
     this.services = new MemoryServices({ clock: scheduler, timer: scheduler, observe, lag });
-    this.#calls = new Calls(scheduler, network, ({ method, args }) => this.services.lostRace(method, args));
+    this.#calls = new Calls(scheduler, network, ({ method, args }) =>
+      this.services.lostRace(method === 'commitSettled' ? 'commit' : method, args),
+    );
     this.#telemetry = {
       decided: ({ rule }) => this.rules.push(String(rule)),
       count: (name) => this.counts.set(name, (this.counts.get(name) ?? 0) + 1),
@@ -187,7 +189,7 @@ export class ControlPlane {
     }
   }
 
-  /** One run of the sweep, which remembers from pass to pass; undefined where a pass does not get through. */
+  /** One run of the sweep, which remembers from pass to pass; undefined where a pass does not get through, or not to everything. */
   newSweep(): { pass(): Promise<{ readonly isIdle: boolean } | undefined> } {
     const process = new Process(this.scheduler, { name: `sweep-${++this.#sweeps}`, kind: 'function' });
     const sweep = new Sweep(this.#ports(process), this.resync);
@@ -195,6 +197,7 @@ export class ControlPlane {
       pass: async () => {
         let result: { readonly isIdle: boolean } | undefined;
         let isOver = false;
+        const failures = this.failures.length;
         const over = () => {
           isOver = true;
         };
@@ -204,6 +207,7 @@ export class ControlPlane {
           over();
         }, over);
         while (!isOver && (await this.scheduler.step())) this.#assertSound();
+        if (this.failures.length > failures) result = undefined;
         await this.rest();
         return result;
       },

@@ -22,8 +22,12 @@ export const FAULTS = ['died-before', 'died-after', 'throttled', 'answer-lost', 
 /** `overtaken`: the call takes so long that another function handles the whole message before it goes on. */
 export type Fault = (typeof FAULTS)[number];
 
-const CONDITIONAL = new Set(['jobs.commit', 'dispatches.admit', 'dispatches.change']);
-const WRITES = new Set([...CONDITIONAL, 'dispatches.raiseFence', 'workers.change', 'commands.send', 'requests.send']);
+const CONDITIONAL = new Set(['jobs.commit', 'jobs.commitSettled', 'dispatches.admit', 'dispatches.change', 'restores.restore']);
+const WRITES = new Set([
+  ...CONDITIONAL,
+  ...['dispatches.raiseFence', 'workers.change', 'commands.send', 'requests.send', 'machine.start', 'machine.wake'],
+  ...['rounds.open', 'rounds.ask', 'rounds.arm', 'rounds.apply', 'rounds.extend', 'rounds.close'],
+]);
 
 /** To die before a read, to die after it and to lose its answer are one and the same. */
 function canBefall(fault: Fault, method: string): boolean {
@@ -31,11 +35,15 @@ function canBefall(fault: Fault, method: string): boolean {
   return WRITES.has(method) || (fault !== 'died-after' && fault !== 'answer-lost');
 }
 
-export async function pointsOf(scenario: Scenario): Promise<readonly (Point & { readonly method: string })[]> {
+/** A scenario as it is played; what it leaves is the test's to say. */
+export type Played = Omit<Scenario, 'leaves'>;
+
+/** Of the calls of the functions that are named so; by default of all. */
+export async function pointsOf(scenario: Played, of = /./): Promise<readonly (Point & { readonly method: string })[]> {
   const { calls } = await play(scenario, []);
-  return calls.flatMap((method, call) =>
-    FAULTS.filter((fault) => canBefall(fault, method)).flatMap((fault) =>
-      (['once', 'twice'] as const).map((times) => ({ call, fault, times, method })),
+  return calls.flatMap(({ method, by }, call) =>
+    FAULTS.filter((fault) => of.test(by) && canBefall(fault, method)).flatMap((fault) =>
+      (['once', 'twice'] as const).map((times) => ({ call, fault, times, method: `${by} ${method}` })),
     ),
   );
 }
@@ -47,7 +55,7 @@ export interface Left extends LeftBehind {
   readonly wasHit: boolean;
 }
 
-export async function leftAfter(scenario: Scenario, ...points: readonly Point[]): Promise<Left> {
+export async function leftAfter(scenario: Played, ...points: readonly Point[]): Promise<Left> {
   const { plane, wasHit } = await play(scenario, points);
   return { ...(await leftAtRest(plane)), wasHit };
 }
@@ -89,7 +97,7 @@ export function touchedBefore(scenario: Scenario, step: number): Scenario {
 }
 
 /** At rest, and everything that waited for its time got it. */
-async function leftAtRest(plane: ControlPlane): Promise<Omit<Left, 'wasHit'>> {
+export async function leftAtRest(plane: ControlPlane): Promise<Omit<Left, 'wasHit'>> {
   const { jobs } = plane.services;
   const waiting = () => jobs.all().filter((job) => job.status === 'pending' || (job.status === 'ended' && job.next !== undefined));
   const isWaiting = waiting().length > 0;
@@ -98,7 +106,7 @@ async function leftAtRest(plane: ControlPlane): Promise<Omit<Left, 'wasHit'>> {
   return { ...leftBehind(plane), isWaiting };
 }
 
-interface Hooks {
+export interface Hooks {
   readonly struck?: (call: Call, plane: ControlPlane) => void;
   readonly afterStep?: (plane: ControlPlane, step: number) => Promise<void>;
 }
@@ -107,7 +115,7 @@ interface Hooks {
 const STALL_MS = 5_000;
 const INVOCATION = { batchSize: 10, delayMs: 0, timeoutMs: 10_000, givenUpAfterMs: 1_000, skewMs: 0 };
 
-async function play(scenario: Scenario, points: readonly Point[], { struck, afterStep }: Hooks = {}) {
+export async function play(scenario: Played, points: readonly Point[], { struck, afterStep }: Hooks = {}) {
   const network = new FaultsAt(points, (call) => struck?.(call, plane));
   const plane = await stage(scenario, { network, invocations: () => INVOCATION });
   for (const [index, step] of scenario.steps.entries()) {
@@ -120,7 +128,7 @@ async function play(scenario: Scenario, points: readonly Point[], { struck, afte
 }
 
 class FaultsAt implements Network {
-  readonly calls: string[] = [];
+  readonly calls: { readonly method: string; readonly by: string }[] = [];
   isArmed = false;
   readonly #points: readonly Point[];
   readonly #struck: (call: Call) => void;
@@ -141,7 +149,7 @@ class FaultsAt implements Network {
     const position = this.#positions.get(call.by) ?? 0;
     this.#positions.set(call.by, position + 1);
     const method = `${call.service}.${call.method}`;
-    const number = this.calls.push(method) - 1;
+    const number = this.calls.push({ method, by: functionOf(call.by) }) - 1;
     const point = this.#points.find((each) => each.call === number || this.#isAgain(each, call, position));
     if (!point || !canBefall(point.fault, method)) return { delayMs: 0 };
     this.#hits.push({ ...call, position });

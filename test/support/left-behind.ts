@@ -44,11 +44,16 @@ function changedLines(calm: string, faulty: string): readonly string[] {
   return [...gone.map((line) => `- ${line}`), ...come.map((line) => `+ ${line}`)];
 }
 
-export function leftBehind({ services, sent }: ControlPlane): LeftBehind {
+export function leftBehind({ services, machine, ...plane }: ControlPlane): LeftBehind {
+  // Asking is no fact; what is asked and answered shows in the records.
+  const sent = plane.sent.filter(({ op }) => op !== 'resync');
   const jobs = services.jobs.all();
   const dispatches = [...services.dispatches.all()].sort((one, other) => (one.dispatchId < other.dispatchId ? -1 : 1));
-  // When a row was last named is the sweep's own affair.
-  const workers = services.workers.all().map(({ namedAt: _, ...row }) => row);
+  // When a row was last named is the sweep's own affair, and how often a worker beat before something happened is chance.
+  const workers = services.workers.all().map(({ namedAt: _, beat: __, answered: ___, round: token, ...row }) => {
+    const round = services.rounds.all().find((each) => each.token === token);
+    return round ? { ...row, round: { state: round.state, applied: [...round.applied] } } : row;
+  });
   const deadLettered = [services.deadRequests, services.deadReports].map((queue) => [...new Set(queue.messages().map(({ body }) => body))]);
 
   const fences = new Set([...jobs, ...dispatches, ...sent].flatMap((each) => ('fence' in each && each.fence >= NOW ? [each.fence] : [])));
@@ -73,7 +78,7 @@ export function leftBehind({ services, sent }: ControlPlane): LeftBehind {
     ...deadLettered.flat().map(() => 'dead-lettered'),
   ];
   return {
-    records: JSON.stringify({ jobs, dispatches, workers, deadLettered }, told, 1),
+    records: JSON.stringify({ jobs, dispatches, workers, deadLettered, executions: machine.running }, told, 1),
     commands: new Map(sent.map((command) => [JSON.stringify(command, told), weightOf(command)])),
     inWords: words.join(' | '),
   };

@@ -22,6 +22,8 @@ export interface Scenario {
   readonly workers?: { readonly w1?: WorkerState; readonly w2?: WorkerState };
   readonly settings?: Partial<PoolSettings>;
   readonly pool?: PoolState['state'];
+  /** What stands there besides. */
+  readonly stands?: (plane: ControlPlane) => Promise<void>;
   /** One after the other, each until rest. */
   readonly steps: readonly Step[];
   /** What is there in the end: the job, the dispatches, the commands that were sent. */
@@ -31,8 +33,9 @@ export interface Scenario {
 /** `unseen`: nobody handled yet that it registered. `unlisted`: lost, and the list of workers does not show it yet. */
 export type WorkerState = 'active' | 'unseen' | 'full' | 'lost' | 'unlisted' | 'left' | 'replaced' | 'gone';
 
-/** `sweep`: a pass, once everything that waits is due. */
-export type Step = Request | Report | Answer | 'sweep';
+/** `sweep`: a pass, once everything that waits is due. A deed: whatever else a test does. */
+export type Step = Request | Report | Answer | 'sweep' | Deed;
+export type Deed = (plane: ControlPlane) => void | Promise<void>;
 
 /** What a worker says of a dispatch, about the last command that it was sent. */
 export interface Answer {
@@ -42,7 +45,7 @@ export interface Answer {
 }
 
 export async function stage(
-  scenario: Scenario,
+  scenario: Omit<Scenario, 'leaves'>,
   world: { readonly network: Network; readonly invocations: InvocationFate },
 ): Promise<ControlPlane> {
   const { job: column, dispatches = {}, workers = {}, pool, settings = {} } = scenario;
@@ -58,6 +61,7 @@ export async function stage(
     // The cast's times of expiry are for tables, in which no time goes by.
     if (record) await plane.putDispatch('expiresAt' in record ? { ...record, expiresAt: Number.MAX_SAFE_INTEGER } : record, PAYLOAD[name]);
   }
+  await scenario.stands?.(plane);
   return plane;
 }
 
@@ -84,7 +88,8 @@ async function addWorker(plane: ControlPlane, workerId: string, session: string,
 
 export async function take(plane: ControlPlane, step: Step): Promise<void> {
   if (step === 'sweep') return sweepOnceDue(plane);
-  if ('op' in step) plane.request(step);
+  if (typeof step === 'function') await step(plane);
+  else if ('op' in step) plane.request(step);
   else plane.report('answer' in step ? answered(plane, step) : step);
   await plane.rest();
 }
