@@ -1,9 +1,12 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { dynamoDispatches } from '../../lib/aws/dynamo-dispatches.ts';
 import { dynamoJobs } from '../../lib/aws/dynamo-jobs.ts';
+import { dynamoRounds } from '../../lib/aws/dynamo-rounds.ts';
 import { dynamoRegistry, dynamoWorkers } from '../../lib/aws/dynamo-workers.ts';
 import { systemClock as clock, systemIds as ids } from '../../lib/aws/system.ts';
+import type { Round } from '../../lib/resync/round.ts';
 import {
+  aKey,
   aName,
   anAdmitted,
   anAssigned,
@@ -11,6 +14,7 @@ import {
   aPending,
   aRegistration,
   aRunning,
+  at,
   cancelled,
   ended,
   started,
@@ -25,11 +29,12 @@ afterAll(() => pool.remove());
 
 const { jobsTable, workersTable, retentionMs } = pool.config;
 const wire = new ResponseLoser();
-const { dynamo } = await pool.clientsOf(['jobs', 'dispatches', 'workers', 'registry'], wire);
+const { dynamo } = await pool.clientsOf(['jobs', 'dispatches', 'workers', 'registry', 'rounds'], wire);
 const jobs = dynamoJobs({ dynamo, table: jobsTable, retentionMs, clock, ids });
 const dispatches = dynamoDispatches({ dynamo, table: jobsTable, clock, ids });
 const workers = dynamoWorkers({ dynamo, jobsTable, workersTable, clock, ids });
 const registry = dynamoRegistry({ dynamo, table: workersTable, ids });
+const rounds = dynamoRounds({ dynamo, table: jobsTable });
 
 /** What `call` gives when the response to its first (or nth) `action` is lost. */
 async function losing<T>(action: string, call: () => Promise<T>, nth?: number): Promise<T> {
@@ -139,6 +144,35 @@ describe('performed, with the response lost', () => {
     expect(await losing('UpdateItem', () => registry.leave(workerId, session))).toBe(true);
     expect(await workers.get(workerId)).toMatchObject({ state: 'left', generation: 2, round: 'r1' });
   });
+});
+
+describe('performed, with the response lost, of a round', () => {
+  it('it is opened, asked and armed, each page of its answer counts once, and it is over', async () => {
+    const opened = anOpenRound();
+    const { token } = opened;
+    await losing('PutItem', () => rounds.open(opened));
+    expect(await rounds.get(token)).toEqual(opened);
+    const pages = [1, 2].map((page) => ({ token, page, jobs: [{ key: aKey(), fence: at, running: true }] }));
+    await losing('PutItem', () => rounds.ask(pages));
+    for (const page of pages) expect(await rounds.page(token, page.page)).toEqual(page);
+    const armed = { asked: 2, deadline: at + 60_000, taskToken: 'task' };
+    expect((await losing('UpdateItem', () => rounds.arm(token, armed))).outcome).toBe('won');
+
+    for (const page of [1, 2]) {
+      const said = { page, pages: 2, skipped: 1, counts: { 'entry agrees': 3, 'entry unrecognized, stopping': 1 } };
+      const { current } = await losing('UpdateItem', () => rounds.apply(token, said));
+      expect(current?.applied).toEqual(new Set(page === 1 ? [1] : [1, 2]));
+    }
+    const { current } = await losing('UpdateItem', () => rounds.close(token, 'resolved'));
+    const counts = { 'entry agrees': 6, 'entry unrecognized, stopping': 2 };
+    // Whoever waits for it is woken by what comes back.
+    expect(current).toEqual({ ...opened, ...armed, state: 'resolved', pages: 2, applied: new Set([1, 2]), skipped: 2, counts });
+  });
+
+  function anOpenRound(): Round {
+    const round = { token: ids.next(), worker: aName('w'), session: aName('s'), state: 'open', beat: 1, openedAt: at } as const;
+    return { ...round, deadline: at, asked: 0, applied: new Set(), skipped: 0, counts: {} };
+  }
 });
 
 describe('not performed, because a rival was first, with the response lost', () => {
