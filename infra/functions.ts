@@ -64,6 +64,8 @@ export function makeFunctions(
     owned,
     allow(['dynamodb:Query'], indexArn(pool.jobsTable, pending)),
     allow(['dynamodb:UpdateItem'], workers),
+    // A restoration looks at the pool's record and at the worker's row in its transaction.
+    allow(['dynamodb:ConditionCheckItem'], jobs, workers),
     startRounds,
     wakeRounds,
     ...consume(pool.reportQueue, pool.reportDeadLetters),

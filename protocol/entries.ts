@@ -64,6 +64,11 @@ const RUNS_ON: readonly Cell[] = [
   ['ended, next', `tell stop for fence ${FENCE}; settle d1 succeeded; assign`],
   ['ended', `tell stop for fence ${FENCE}; settle d1 succeeded`],
 ];
+const CONFIRMED: readonly Cell[] = [
+  ['ended, next', 'tell confirm for fence 110; settle d1 succeeded; assign'],
+  ['ended', 'tell confirm for fence 110; settle d1 succeeded'],
+  ['*', 'tell confirm for fence 110'],
+];
 const UNMATCHED: readonly Cell[] = [
   ['ended, next', 'count report-unmatched; settle d1 succeeded; assign'],
   ['ended', 'count report-unmatched; settle d1 succeeded'],
@@ -158,7 +163,7 @@ export const entryTable: Table<EntryRow> = {
       entry: running('d1', 110),
       by: OWNER,
       columns: COLUMNS,
-      cells: [['*', 'tell confirm for fence 110']],
+      cells: CONFIRMED,
     },
     {
       when: 'running, another dispatch, at a fence above the record',
@@ -166,7 +171,7 @@ export const entryTable: Table<EntryRow> = {
       by: OTHER,
       dispatch: dispatch('d2', 'started') as Dispatch,
       columns: COLUMNS,
-      cells: [['*', 'tell confirm for fence 110']],
+      cells: CONFIRMED,
     },
     {
       when: 'running, owned by another worker',

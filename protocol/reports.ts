@@ -1,11 +1,12 @@
+import type { JobReport } from '../lib/pool/decide-report.ts';
 import type { Dispatch } from '../lib/pool/dispatch.ts';
-import type { FactReport, JobError } from '../lib/wire/index.ts';
-import { type DispatchName, dispatch, FENCE, fingerprint, JOBS, KEY, PAYLOAD } from './cast.ts';
+import type { JobError } from '../lib/wire/index.ts';
+import { type DispatchName, dispatch, FENCE, fingerprint, JOBS, KEY } from './cast.ts';
 import type { Cell, Table, TableRow } from './table.ts';
 
 /** Table 2. */
 export interface ReportRow extends TableRow {
-  readonly report: FactReport;
+  readonly report: JobReport;
   /** The record of the report's dispatch. */
   readonly dispatch?: Dispatch;
   /** The record of the dispatch that holds the key at the worker. */
@@ -15,8 +16,8 @@ export interface ReportRow extends TableRow {
 const COLUMNS = [...Object.keys(JOBS), 'ended, next'];
 const RECORDS = COLUMNS.filter((column) => column !== 'no record');
 
-type FactOf<T extends FactReport['type']> = Extract<FactReport, { type: T }>;
-type Extra<T extends FactReport['type']> = Omit<
+type FactOf<T extends JobReport['type']> = Extract<JobReport, { type: T }>;
+type Extra<T extends JobReport['type']> = Omit<
   FactOf<T>,
   'type' | 'key' | 'dispatchId' | 'fingerprint' | 'fence' | 'worker' | 'session' | 'at'
 >;
@@ -27,11 +28,11 @@ interface Said {
   readonly session?: string;
 }
 
-function report<T extends FactReport['type']>(
+function report<T extends JobReport['type']>(
   type: T,
   extra: Extra<T>,
   { of = 'd1', fence = FENCE, worker = 'w1', session = 's1' }: Said = {},
-): FactReport {
+): JobReport {
   return { type, key: KEY, dispatchId: of, fingerprint: fingerprint(of), fence, worker, session, at: 400, ...extra } as FactOf<T>;
 }
 
@@ -53,7 +54,6 @@ const REPORTS = {
   'refused: draining': (said?: Said) => report('refused', { reason: 'draining' } as Extra<'refused'>, said),
   'refused: fingerprint-mismatch': (said?: Said) => report('refused', { reason: 'fingerprint-mismatch' } as Extra<'refused'>, said),
   'refused: key-busy': (said?: Said) => report('refused', { reason: 'key-busy', running: RUNNING_THERE } as Extra<'refused'>, said),
-  confirmed: (said?: Said) => report('confirmed', { startedAt: 160, payload: PAYLOAD.d1 }, said),
 } as const;
 type Kind = keyof typeof REPORTS;
 
@@ -128,7 +128,6 @@ const MATCHING: Readonly<Record<Kind, readonly Cell[]>> = {
     ...STOPPED,
     ['*', '→ pending (refused, only there); tell stop for fence 50'],
   ],
-  confirmed: [['*', 'count confirmed-ignored']],
 };
 
 const ENDS = [
@@ -146,6 +145,11 @@ const UNMATCHED: readonly Cell[] = [
   ['ended, next', 'count report-unmatched; settle d1 succeeded; assign'],
   ['ended', 'count report-unmatched; settle d1 succeeded'],
   ['*', 'count report-unmatched'],
+];
+const CONFIRMED: readonly Cell[] = [
+  ['ended, next', 'tell confirm for fence 110; settle d1 succeeded; assign'],
+  ['ended', 'tell confirm for fence 110; settle d1 succeeded'],
+  ['*', 'tell confirm for fence 110'],
 ];
 const TOLD_TO_STOP = (fence: number): readonly Cell[] =>
   UNMATCHED.map(([columns, decision]): Cell => [columns, `tell stop for fence ${fence}; ${decision}`]);
@@ -179,7 +183,14 @@ const rows: ReportRow[] = [
     report: REPORTS['refused: key-busy'](),
     holder: dispatch('d2', 'started') as Dispatch,
     columns: RECORDS,
-    cells: [...REPEATED, ...OVERTAKEN, ...STOPPED, ['*', '→ pending (refused, only there)']],
+    cells: [
+      ...REPEATED,
+      ['pending, ran before', 'tell stop for fence 50; assign'],
+      ...OVERTAKEN,
+      ...STOPPED,
+      ['running | releasing, ran', '→ pending (refused, only there); tell stop for fence 50'],
+      ['*', '→ pending (refused, only there)'],
+    ],
   },
   // No record of the key.
   ...(['started', 'stop-failed'] as const).map(
@@ -246,7 +257,13 @@ const rows: ReportRow[] = [
     report: REPORTS.started({ fence: 110 }),
     dispatch: dispatch('d1', 'started') as Dispatch,
     columns: RECORDS,
-    cells: [['*', 'tell confirm for fence 110']],
+    cells: CONFIRMED,
+  },
+  {
+    when: 'started, of another dispatch, of a fence above the record (a restored table)',
+    report: REPORTS.started({ of: 'd2', fence: 110, worker: 'w2', session: 's2' }),
+    columns: RECORDS,
+    cells: CONFIRMED,
   },
   ...ENDS.map(
     (kind): ReportRow => ({
@@ -288,24 +305,24 @@ const rows: ReportRow[] = [
   // Another dispatch than the record's.
   {
     when: 'started, of another dispatch that is started and not ended, by the owner',
-    report: REPORTS.started({ of: 'd2', fence: 110 }),
+    report: REPORTS.started({ of: 'd2', fence: 90 }),
     dispatch: dispatch('d2', 'started') as Dispatch,
     columns: RECORDS,
     cells: [
-      ['ended', 'tell confirm for fence 110; count report-unmatched; settle d1 succeeded'],
+      ['ended', 'tell confirm for fence 90; count report-unmatched; settle d1 succeeded'],
       ['ended, next', 'count report-unmatched; settle d1 succeeded; assign'],
-      ['pending, ran before | running | stopping, ran | releasing, ran', 'tell stop for fence 110; count report-unmatched'],
+      ['pending, ran before | running | stopping, ran | releasing, ran', 'tell stop for fence 90; count report-unmatched'],
       ['*', 'count report-unmatched'],
     ],
   },
   {
     when: 'started, of another dispatch that is started and not ended, by another worker',
-    report: REPORTS.started({ of: 'd2', fence: 110, worker: 'w2', session: 's2' }),
+    report: REPORTS.started({ of: 'd2', fence: 90, worker: 'w2', session: 's2' }),
     dispatch: dispatch('d2', 'started') as Dispatch,
     columns: ['pending (refused)', 'pending, ran before', 'assigned', 'running', 'stopping', 'releasing'],
     cells: [
       ['pending (refused)', 'count report-unmatched'],
-      ['*', 'tell stop for fence 110; count report-unmatched'],
+      ['*', 'tell stop for fence 90; count report-unmatched'],
     ],
   },
   ...(['ended', 'never-started', 'absent'] as const).map((status): ReportRow => {

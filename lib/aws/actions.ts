@@ -19,6 +19,11 @@ export const actions = {
   /** Deletes the inboxes of sessions that are over. Whoever lists queues lists those of the account. */
   keeper: { inboxes: ['sqs:DeleteQueue'], anything: ['sqs:ListQueues'] },
   rounds: { jobsTable: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'] },
+  // As for `jobs`; each record that is only looked at asks for an action of its own.
+  restores: {
+    jobsTable: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem', 'dynamodb:ConditionCheckItem'],
+    workersTable: ['dynamodb:ConditionCheckItem'],
+  },
   /** Whoever wakes an execution names it by its task token alone. */
   machine: { resyncMachine: ['states:StartExecution'], anything: ['states:SendTaskSuccess'] },
   registry: { workersTable: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'] },

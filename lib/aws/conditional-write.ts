@@ -4,6 +4,7 @@ import {
   GetItemCommand,
   PutItemCommand,
   type PutItemCommandInput,
+  type TransactWriteItem,
   TransactWriteItemsCommand,
   UpdateItemCommand,
 } from '@aws-sdk/client-dynamodb';
@@ -31,7 +32,9 @@ export interface Written {
   readonly item?: Item | undefined;
 }
 
-type Condition = Pick<PutItemCommandInput, 'ConditionExpression' | 'ExpressionAttributeNames' | 'ExpressionAttributeValues'>;
+export type Condition = Pick<PutItemCommandInput, 'ExpressionAttributeNames' | 'ExpressionAttributeValues'> & {
+  readonly ConditionExpression: string;
+};
 
 /** The whole item, `rev` in it. */
 export type Put = Condition & { readonly TableName: string; readonly Item: Record<string, AttributeValue> };
@@ -42,6 +45,9 @@ export type Update = Condition & {
   readonly Key: Record<string, AttributeValue>;
   readonly UpdateExpression: string;
 };
+
+/** Nothing is written; a transaction holds only where this does. */
+export type Check = Condition & { readonly TableName: string; readonly Key: Record<string, AttributeValue> };
 
 /** Holds where there is no record; an expired one counts as none. */
 export function whereAbsent(now: EpochMs): Condition {
@@ -74,12 +80,13 @@ export async function updateIf(dynamo: DynamoDBClient, what: string, update: Upd
 export async function transactIf(
   dynamo: DynamoDBClient,
   what: string,
-  writes: readonly (Put | Update)[],
+  writes: readonly (Put | Update | Check)[],
 ): Promise<readonly (Item | undefined)[] | undefined> {
   const returning = { ReturnValuesOnConditionCheckFailure: 'ALL_OLD' } as const;
-  const TransactItems = writes.map((write) =>
-    'Item' in write ? { Put: { ...write, ...returning } } : { Update: { ...write, ...returning } },
-  );
+  const TransactItems = writes.map((write): TransactWriteItem => {
+    if ('Item' in write) return { Put: { ...write, ...returning } };
+    return 'UpdateExpression' in write ? { Update: { ...write, ...returning } } : { ConditionCheck: { ...write, ...returning } };
+  });
   try {
     await dynamo.send(new TransactWriteItemsCommand({ TransactItems }));
     return undefined;

@@ -6,7 +6,7 @@ import {
   UpdateItemCommand,
   type UpdateItemCommandInput,
 } from '@aws-sdk/client-dynamodb';
-import type { AdmittedDispatch, Dispatch } from '../pool/dispatch.ts';
+import type { Dispatch } from '../pool/dispatch.ts';
 import type { EpochMs, Fence } from '../pool/job.ts';
 import type { Clock, DispatchStore, Ids } from '../pool/ports.ts';
 import { commitOf, type Put, putIf, read, type Update, updateIf, whereAbsent } from './conditional-write.ts';
@@ -40,20 +40,14 @@ export interface DynamoDispatchesOptions {
  * What no redelivery heals (a start that died in between and is dead-lettered) is storage and nothing else.
  */
 export function dynamoDispatches({ dynamo, table, clock, ids }: DynamoDispatchesOptions): DispatchStore {
-  const nameOf = (dispatchId: string) => `dispatch "${dispatchId}"`;
   const readHead = (dispatchId: string) => read(dynamo, nameOf(dispatchId), table, toItem(headKey(dispatchId)));
 
   /** The record that a head holds; a payload that it has no more use for is gone then. */
   async function settled(head: Item | undefined): Promise<Dispatch | undefined> {
     if (!head || isExpired(head, clock.now())) return undefined;
     const dispatch = decodeDispatch(head);
-    if (isOver(dispatch) && isApart(head)) await deletePayload(dispatch);
+    if (isOver(dispatch) && isApart(head)) await deletePayload(dynamo, table, dispatch);
     return dispatch;
-  }
-
-  async function deletePayload(dispatch: Dispatch): Promise<void> {
-    const command = new DeleteItemCommand({ TableName: table, Key: toItem(payloadKey(dispatch)) });
-    await translated(nameOf(dispatch.dispatchId), () => dynamo.send(command));
   }
 
   const store: DispatchStore = {
@@ -76,7 +70,8 @@ export function dynamoDispatches({ dynamo, table, clock, ids }: DynamoDispatches
       const { won, item } = await putIf(dynamo, what, headParams(table, dispatch, { rev: ids.next(), now: clock.now() }, held));
       if (won) return { outcome: 'won' };
       const winner = await settled(item);
-      if (apart && winner && (isOver(winner) || winner.fingerprint !== dispatch.fingerprint)) await deletePayload(dispatch);
+      if (apart && winner && (isOver(winner) || winner.fingerprint !== dispatch.fingerprint))
+        await deletePayload(dynamo, table, dispatch);
       return commitOf(false, winner);
     },
 
@@ -100,7 +95,16 @@ export function dynamoDispatches({ dynamo, table, clock, ids }: DynamoDispatches
   return store;
 }
 
-function isOver({ status }: Dispatch): boolean {
+function nameOf(dispatchId: string): string {
+  return `dispatch "${dispatchId}"`;
+}
+
+export async function deletePayload(dynamo: DynamoDBClient, table: string, dispatch: Dispatch): Promise<void> {
+  const command = new DeleteItemCommand({ TableName: table, Key: toItem(payloadKey(dispatch)) });
+  await translated(nameOf(dispatch.dispatchId), () => dynamo.send(command));
+}
+
+export function isOver({ status }: Dispatch): boolean {
   return status === 'ended' || status === 'never-started';
 }
 
@@ -112,7 +116,7 @@ function bytesOf(item: Item | undefined): Uint8Array | undefined {
   return item?.payload?.B && new Uint8Array(item.payload.B);
 }
 
-export function payloadParams(table: string, dispatch: AdmittedDispatch, payload: Uint8Array): PutItemCommandInput {
+export function payloadParams(table: string, dispatch: Dispatch, payload: Uint8Array): PutItemCommandInput {
   return { TableName: table, Item: toItem({ ...payloadKey(dispatch), v: version, payload }) };
 }
 
@@ -121,10 +125,13 @@ export function headParams(
   table: string,
   dispatch: Dispatch,
   { rev, now }: { readonly rev: string; readonly now: EpochMs },
-  payload?: { readonly payload: Uint8Array } | { readonly payloadApart: boolean },
+  held?: HeldPayload,
 ): Put {
-  return { TableName: table, Item: toItem({ ...encodeDispatch(dispatch, rev), ...payload }), ...whereAbsent(now) };
+  return { TableName: table, Item: toItem({ ...encodeDispatch(dispatch, rev), ...held }), ...whereAbsent(now) };
 }
+
+/** What a head has of the payload: itself, or that it is an item of its own. */
+export type HeldPayload = { readonly payload: Uint8Array } | { readonly payloadApart: boolean };
 
 export interface ChangeCondition {
   readonly expected: Dispatch['status'] | 'absent';
@@ -135,13 +142,15 @@ export interface ChangeCondition {
 export interface ChangeFacts extends ChangeCondition {
   readonly rev: string;
   readonly now: EpochMs;
+  /** For a head that has none. */
+  readonly missing?: HeldPayload | undefined;
 }
 
 /** A whole head where none is expected, else what `next` knows more than the record; the payload goes only when the dispatch is over. */
-export function changeParams(table: string, next: Dispatch, { expected, maxFence = next.fence, rev, now }: ChangeFacts): Put | Update {
-  if (expected === 'absent') return headParams(table, next, { rev, now });
+export function changeParams(table: string, next: Dispatch, { expected, maxFence = next.fence, rev, now, missing }: ChangeFacts): Put | Update {
+  if (expected === 'absent') return headParams(table, next, { rev, now }, missing);
   const { pk, sk, key, requestedAt, outcome, fingerprint, ...changed } = encodeDispatch(next, rev);
-  const known = Object.entries({ outcome, fingerprint }).filter(([, value]) => value !== undefined);
+  const known = Object.entries({ outcome, fingerprint, ...missing }).filter(([, value]) => value !== undefined);
   const sets = [setting(changed), ...known.map(([name]) => `#${name} = if_not_exists(#${name}, :${name})`)];
   const conditions = ['#status = :expected', '#key = :key', '#fence <= :atMost'];
   if (fingerprint !== undefined) conditions.push('(attribute_not_exists(#fingerprint) OR #fingerprint = :fingerprint)');
@@ -150,7 +159,7 @@ export function changeParams(table: string, next: Dispatch, { expected, maxFence
     Key: toItem(headKey(next.dispatchId)),
     ...expressed(
       { UpdateExpression: sets.join(', ') + (isOver(next) ? ' REMOVE #payload' : ''), ConditionExpression: conditions.join(' AND ') },
-      { ...changed, outcome, fingerprint, key, expected, atMost: Math.min(next.fence, maxFence) },
+      { ...changed, outcome, fingerprint, ...missing, key, expected, atMost: Math.min(next.fence, maxFence) },
     ),
   };
 }

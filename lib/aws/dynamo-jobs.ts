@@ -2,7 +2,7 @@ import { type AttributeValue, type DynamoDBClient, QueryCommand, type QueryComma
 import type { EpochMs, Job } from '../pool/job.ts';
 import type { Clock, Ids, JobStore, Page } from '../pool/ports.ts';
 import { readMany } from './batch-read.ts';
-import { commitOf, type Put, putIf, read, transactIf, whereAbsent } from './conditional-write.ts';
+import { type Condition, commitOf, type Put, putIf, read, transactIf, whereAbsent } from './conditional-write.ts';
 import { decodeDispatch } from './dispatch-item.ts';
 import { changeParams, dynamoDispatches, withFenceOf } from './dynamo-dispatches.ts';
 import { translated } from './errors.ts';
@@ -88,9 +88,12 @@ export interface CommitFacts {
 }
 
 export function commitParams(table: string, next: Job, { expected, rev, now, retentionMs }: CommitFacts): Put {
-  const whole = { TableName: table, Item: toItem(encodeJob(next, rev, retentionMs)) };
-  if (expected === undefined) return { ...whole, ...whereAbsent(now) };
-  return { ...whole, ...expressed({ ConditionExpression: '#rev = :expected' }, { expected }) };
+  return { TableName: table, Item: toItem(encodeJob(next, rev, retentionMs)), ...whereAt(expected, now) };
+}
+
+/** Holds where the record still is at that revision; undefined: where there is none. */
+export function whereAt(expected: string | undefined, now: EpochMs): Condition {
+  return expected === undefined ? whereAbsent(now) : expressed({ ConditionExpression: '#rev = :expected' }, { expected });
 }
 
 export interface PendingFacts {

@@ -7,6 +7,7 @@ import type { PoolConfig } from './config.ts';
 import { dynamoDispatches } from './dynamo-dispatches.ts';
 import { dynamoJobs } from './dynamo-jobs.ts';
 import { dynamoRecords } from './dynamo-records.ts';
+import { dynamoRestores } from './dynamo-restores.ts';
 import { dynamoRounds } from './dynamo-rounds.ts';
 import { dynamoRegistry, dynamoWorkers } from './dynamo-workers.ts';
 import { sfnMachine } from './sfn-machine.ts';
@@ -31,6 +32,7 @@ export function poolPorts(
     requests: sqsRequests({ sqs, queueUrl: requestQueueUrl, ids }),
     inboxes: sqsInboxKeeper({ sqs, place: config }),
     rounds: dynamoRounds({ dynamo, table: jobsTable }),
+    restores: dynamoRestores({ dynamo, jobsTable, workersTable, retentionMs, clock, ids }),
     machine: sfnMachine({ sfn, stateMachineArn: resyncMachineArn }),
     ids,
     clock,

@@ -1,5 +1,5 @@
-import type { Command, FactReport, JobError } from '../wire/index.ts';
-import { type Context, type Decision, type Effect, owed, settleStarted } from './decision.ts';
+import type { ConfirmedReport, FactReport, JobError } from '../wire/index.ts';
+import { askToConfirm, type Context, type Decision, type Effect, owed, settleStarted, tellStop } from './decision.ts';
 import type { Dispatch } from './dispatch.ts';
 import type { Ending, EpochMs, Job, LiveJob, OwnedJob, PendingJob } from './job.ts';
 import type { PoolSettings } from './settings.ts';
@@ -21,10 +21,13 @@ export interface ReportSnapshot {
   readonly holder?: Dispatch;
 }
 
-/** A report that says that no handler is alive; true of the worker whatever session it has by now. */
-type EndReport = Extract<FactReport, { readonly type: 'finished' | 'stopped' | 'start-failed' | 'released' }>;
+/** A report that settles a job or makes it wait. `confirmed`, which only answers, restores what is missing. */
+export type JobReport = Exclude<FactReport, ConfirmedReport>;
 
-function isEnd(report: FactReport): report is EndReport {
+/** A report that says that no handler is alive; true of the worker whatever session it has by now. */
+type EndReport = Extract<JobReport, { readonly type: 'finished' | 'stopped' | 'start-failed' | 'released' }>;
+
+function isEnd(report: JobReport): report is EndReport {
   return report.type === 'finished' || report.type === 'stopped' || report.type === 'start-failed' || report.type === 'released';
 }
 
@@ -32,26 +35,27 @@ function isEnd(report: FactReport): report is EndReport {
 export type ReportContext = Pick<Context, 'now' | 'settings'>;
 
 /** Whether the report speaks of what the record speaks of: the same dispatch and fence and, where there is one, the owner. */
-export function matches(job: Job, report: FactReport): boolean {
+export function matches(job: Job, report: JobReport): boolean {
   if (job.dispatchId !== report.dispatchId || job.fence !== report.fence) return false;
   if (job.status === 'pending' || job.status === 'ended') return true;
   return job.owner.worker === report.worker && (isEnd(report) || job.owner.session === report.session);
 }
 
 /** Which dispatch records the decider has to see: most reports match, and need none. */
-export function namedByReport(report: FactReport, job: Job | undefined): { readonly dispatch?: string; readonly holder?: string } {
+export function namedByReport(report: JobReport, job: Job | undefined): { readonly dispatch?: string; readonly holder?: string } {
   const holder = report.type === 'refused' && report.reason === 'key-busy' ? { holder: report.running.dispatchId } : {};
   return job && matches(job, report) ? holder : { dispatch: report.dispatchId, ...holder };
 }
 
-export function decideReport(snapshot: ReportSnapshot, report: FactReport, context: ReportContext): Decision {
+export function decideReport(snapshot: ReportSnapshot, report: JobReport, context: ReportContext): Decision {
   const { job, holder } = snapshot;
-  if (report.type === 'confirmed') return { rule: 'confirmed', effects: [{ type: 'count', name: 'confirmed-ignored' }] };
   if (job && matches(job, report)) return decideMatching(job, report, holder, context);
-  if (job?.dispatchId === report.dispatchId && report.fence > job.fence) {
+  if (job && report.fence > job.fence) {
     // A table restored to an earlier moment: the worker knows more than the record.
-    if (report.type === 'started') return { rule: 'started above the record', effects: [confirm(report)] };
-    if (isEnd(report) && job.status !== 'ended') return decideMatching(withFenceOf(report, job), report, holder, context);
+    const again = job.status === 'ended' ? owed(job, context.now) : [];
+    if (report.type === 'started') return { rule: 'started above the record', effects: [askToConfirm(report.session, report), ...again] };
+    const isSame = job.dispatchId === report.dispatchId;
+    if (isSame && isEnd(report) && job.status !== 'ended') return decideMatching(withFenceOf(report, job), report, holder, context);
   }
   return decideUnmatched(snapshot, report, context);
 }
@@ -62,7 +66,7 @@ type Answer =
   | { readonly type: 'again'; readonly because: PendingJob['because']; readonly dueAt: EpochMs; readonly attempt: number }
   | { readonly type: 'unchanged' };
 
-function answerOf(job: LiveJob, report: FactReport, { now, settings }: ReportContext): Answer {
+function answerOf(job: LiveJob, report: JobReport, { now, settings }: ReportContext): Answer {
   const again = (because: PendingJob['because'], delayMs: number, attempt = job.attempt): Answer => ({
     type: 'again',
     because,
@@ -92,14 +96,13 @@ function answerOf(job: LiveJob, report: FactReport, { now, settings }: ReportCon
       if (report.reason === 'fingerprint-mismatch' && job.status === 'running') return { type: 'unchanged' };
       return again('refused', settings.refusedDelayMs);
     case 'stop-failed':
-    case 'confirmed':
       return { type: 'unchanged' };
     default:
       return report satisfies never;
   }
 }
 
-function decideMatching(job: Job, report: FactReport, holder: Dispatch | undefined, context: ReportContext): Decision {
+function decideMatching(job: Job, report: JobReport, holder: Dispatch | undefined, context: ReportContext): Decision {
   const { now } = context;
   if (job.status === 'ended') return { rule: `${report.type} repeated`, effects: owed(job, now) };
   // A job that waits for its restart counts the attempt to come; the report that comes again is about the one before.
@@ -130,17 +133,11 @@ function decideMatching(job: Job, report: FactReport, holder: Dispatch | undefin
     attempt: answer.attempt,
     avoid: report.worker,
   });
-  return { rule, next, effects: [...stopOfHolder(report, holder), ...owed(next, now), ...alarms(report, next.busyAnswers)] };
+  return { rule, next, effects: [...stopOfHolder(job, report, holder), ...owed(next, now), ...alarms(report, next.busyAnswers)] };
 }
 
 /** Nobody owns the job any more: it was let go, or taken from its owner, and what that owner says was overtaken. */
-function decideWaiting(
-  job: PendingJob,
-  report: FactReport,
-  answer: Answer,
-  holder: Dispatch | undefined,
-  { now }: ReportContext,
-): Decision {
+function decideWaiting(job: PendingJob, report: JobReport, answer: Answer, holder: Dispatch | undefined, { now }: ReportContext): Decision {
   const rule = `${report.type} at pending`;
   // A start that failed is news only of an owner that was given up on; otherwise this job waits because of that very failure.
   const news = report.type === 'finished' || job.because === 'owner-lost' || job.because === 'unrecognized';
@@ -153,7 +150,7 @@ function decideWaiting(
     return { rule, next, effects: owed(next, now) };
   }
   // The assign comes last: it moves the job on, and this report would then no longer be the one to tell the holder.
-  return { rule, effects: [...(isHeldThere(report) ? stopOfHolder(report, holder) : []), ...owed(job, now)] };
+  return { rule, effects: [...stopOfHolder(job, report, holder), ...owed(job, now)] };
 }
 
 /** The dispatch is settled as started first, whatever the job is doing by now; then comes what the job owes. */
@@ -164,7 +161,7 @@ export function decideUp(job: OwnedJob, startedAt: EpochMs, now: EpochMs, rule: 
   return { rule, ...(known ? {} : { next: up }), effects: [...settled, ...owed(up, now)] };
 }
 
-function decideUnmatched({ job, dispatch }: ReportSnapshot, report: FactReport, { now }: ReportContext): Decision {
+function decideUnmatched({ job, dispatch }: ReportSnapshot, report: JobReport, { now }: ReportContext): Decision {
   const isNamed = job?.dispatchId === report.dispatchId || job?.next === report.dispatchId;
   const isLive = dispatch?.status === 'started';
   const counted: readonly Effect[] = [{ type: 'count', name: 'report-unmatched' }, ...(job?.status === 'ended' ? owed(job, now) : [])];
@@ -177,17 +174,18 @@ function decideUnmatched({ job, dispatch }: ReportSnapshot, report: FactReport, 
     return { rule: `${report.type} of a dispatch that no job names`, effects: [{ type: 'settle', settlement }, ...counted] };
   }
   const runs = report.type === 'started' || report.type === 'stop-failed';
-  if (!job) return { rule: `${report.type} without a record`, effects: runs ? [confirm(report)] : counted };
+  if (!job) return { rule: `${report.type} without a record`, effects: runs ? [askToConfirm(report.session, report)] : counted };
   if (report.type !== 'started') return { rule: `${report.type} unmatched`, effects: counted };
 
   if (isLive && job.dispatchId !== report.dispatchId) {
     // Its record was lost, and is not to be stopped over it.
-    if (job.status === 'ended' && job.next === undefined) return { rule: 'started at another end', effects: [confirm(report), ...counted] };
+    if (job.status === 'ended' && job.next === undefined)
+      return { rule: 'started at another end', effects: [askToConfirm(report.session, report), ...counted] };
     const neverStarted =
       job.startedAt === undefined && (job.status === 'pending' || ('owner' in job && job.owner.session === report.session));
     if (job.status === 'ended' || neverStarted) return { rule: 'started, not answered', effects: counted };
   }
-  return { rule: 'started unmatched', effects: [tell(stopCommand(report, report)), ...counted] };
+  return { rule: 'started unmatched', effects: [tellStop(report.session, report), ...counted] };
 }
 
 /** How a dispatch ends by this report, the time being the worker's (R6, R7). */
@@ -229,45 +227,31 @@ function retryDelayOf(type: 'start-failed' | 'finished', error: JobError, attemp
 }
 
 /** Another handler of the key is up there, so the job may go nowhere else. */
-function isHeldThere(report: FactReport): boolean {
+function isHeldThere(report: JobReport): boolean {
   return report.type === 'refused' && (report.reason === 'key-busy' || report.reason === 'fingerprint-mismatch');
 }
 
-/** The stale handler that holds the key is told to stop; not where its dispatch is up and unended, for then its record was lost. */
-function stopOfHolder(report: FactReport, holder: Dispatch | undefined): readonly Effect[] {
-  if (report.type !== 'refused' || report.reason !== 'key-busy' || holder?.status === 'started') return [];
-  return [tell(stopCommand(report, report.running))];
+/** The stale handler that holds the key is told to stop; not where it is up for good and the job never was, for then its record was lost. */
+function stopOfHolder(job: LiveJob, report: JobReport, holder: Dispatch | undefined): readonly Effect[] {
+  if (report.type !== 'refused' || report.reason !== 'key-busy') return [];
+  if (holder?.status === 'started' && job.startedAt === undefined) return [];
+  return [tellStop(report.session, { ...report.running, key: report.key })];
 }
 
 /** From this many key-busy answers in a row the job's owner needs an operator. */
 const BUSY_ALARM = 5;
 
-function alarms(report: FactReport, busyAnswers = 0): readonly Effect[] {
+function alarms(report: JobReport, busyAnswers = 0): readonly Effect[] {
   if (report.type !== 'refused') return [];
   if (report.reason === 'fingerprint-mismatch') return [{ type: 'count', name: 'fingerprint-mismatch-alarm' }];
   return report.reason === 'key-busy' && busyAnswers >= BUSY_ALARM ? [{ type: 'count', name: 'key-busy-alarm' }] : [];
 }
 
-function startedAtOf(job: LiveJob, report: FactReport): { readonly startedAt?: EpochMs } {
+function startedAtOf(job: LiveJob, report: JobReport): { readonly startedAt?: EpochMs } {
   const startedAt = job.startedAt ?? report.startedAt;
   return startedAt === undefined ? {} : { startedAt };
 }
 
-function withFenceOf({ fence, worker, session }: FactReport, job: LiveJob): LiveJob {
+function withFenceOf({ fence, worker, session }: JobReport, job: LiveJob): LiveJob {
   return job.status === 'pending' ? { ...job, fence } : { ...job, fence, owner: { worker, session } };
-}
-
-function confirm(report: FactReport): Effect {
-  return tell({ op: 'confirm', session: report.session, key: report.key, fence: report.fence });
-}
-
-function stopCommand(
-  { key, session }: FactReport,
-  { dispatchId, fingerprint, fence }: { readonly dispatchId: string; readonly fingerprint: string; readonly fence: number },
-): Command {
-  return { op: 'stop', session, key, dispatchId, fingerprint, fence, reason: 'stop-requested' };
-}
-
-function tell(command: Command): Effect {
-  return { type: 'tell', command };
 }

@@ -1,4 +1,4 @@
-import type { Command, Request } from '../wire/index.ts';
+import type { Command, ConfirmCommand, Request, StopCommand } from '../wire/index.ts';
 import type { AdmittedDispatch, Settlement } from './dispatch.ts';
 import type { PoolErrorCode } from './errors.ts';
 import { type EndedJob, type EpochMs, type Job, type OwnedJob, settlementOf } from './job.ts';
@@ -87,6 +87,19 @@ export function assignRequest(key: string): Effect {
   return { type: 'request', request: { op: 'assign', key } };
 }
 
+/** A handler that must not run there is to stop. */
+export function tellStop(
+  session: string,
+  { key, dispatchId, fingerprint, fence }: Pick<StopCommand, 'key' | 'dispatchId' | 'fingerprint' | 'fence'>,
+): Effect {
+  return { type: 'tell', command: { op: 'stop', session, key, dispatchId, fingerprint, fence, reason: 'stop-requested' } };
+}
+
+/** The session is asked for all that it knows of what runs there under that fence. */
+export function askToConfirm(session: string, { key, fence }: Pick<ConfirmCommand, 'key' | 'fence'>): Effect {
+  return { type: 'tell', command: { op: 'confirm', session, key, fence } };
+}
+
 /** A decision in one line of words, for the log, the tables and whoever reads a trace. */
 export function summarize({ before = [], next, effects = [], again }: Decision): string {
   const steps = [...before.map(effectInWords), ...(next ? [`→ ${jobInWords(next)}`] : []), ...effects.map(effectInWords)];
@@ -113,7 +126,7 @@ export function jobInWords(job: Job): string {
   }
 }
 
-function endingInWords({ outcome, end }: { readonly outcome: Settlement['outcome']; readonly end?: Settlement['end'] }): string {
+export function endingInWords({ outcome, end }: { readonly outcome: Settlement['outcome']; readonly end?: Settlement['end'] }): string {
   if (end) return end.status === 'stopped' && end.reason !== 'stop-requested' ? `stopped, ${end.reason}` : end.status;
   switch (outcome.outcome) {
     case 'started':

@@ -1,5 +1,5 @@
 import type { Command } from '../wire/index.ts';
-import type { Decision, Effect, OwnerCommand } from './decision.ts';
+import { askToConfirm, type Decision, type Effect, type OwnerCommand } from './decision.ts';
 import { type Dispatch, type Settlement, settle } from './dispatch.ts';
 import { PoolError } from './errors.ts';
 import { type EndedJob, type OwnedJob, settlementOf } from './job.ts';
@@ -126,12 +126,15 @@ async function commandFor(carrier: Carrier, job: OwnedJob, command: OwnerCommand
 }
 
 /** Before any start is sent, the dispatch record's fence is at least that start's. */
-async function payloadFor({ ports, known }: Carrier, { key, dispatchId, fence }: OwnedJob): Promise<Uint8Array> {
+async function payloadFor(carrier: Carrier, { key, dispatchId, fence, owner }: OwnedJob): Promise<Uint8Array> {
+  const { ports, known } = carrier;
   const mine = known?.dispatch.dispatchId === dispatchId ? known : undefined;
   const dispatch = mine?.dispatch ?? (await ports.dispatches.get(dispatchId));
   const payload = mine?.payload ?? (await ports.dispatches.payload(dispatchId));
   if (!dispatch || !payload) {
     const what = dispatch ? 'payload' : 'record';
+    // Where an earlier start was received, the owner has what is missing; nobody else could.
+    await run(carrier, askToConfirm(owner.session, { key, fence }));
     throw new PoolError('record-missing', `dispatch "${dispatchId}" at key "${key}": its ${what} is missing, so it cannot be started`, {
       retryable: true,
     });

@@ -1,5 +1,5 @@
-import type { FactReport, Report, ResyncReport } from '../wire/index.ts';
-import { decideReport, namedByReport, type ReportSnapshot } from './decide-report.ts';
+import type { ConfirmedReport, Report, ResyncReport } from '../wire/index.ts';
+import { decideReport, type JobReport, namedByReport, type ReportSnapshot } from './decide-report.ts';
 import { summarize } from './decision.ts';
 import { carryOut } from './effects.ts';
 import { PoolError } from './errors.ts';
@@ -16,7 +16,7 @@ const TRIES = 10;
  *
  * Throws a retryable `PoolError` where the report has to come again.
  */
-export async function handleReport(ports: PoolPorts, settings: PoolSettings, report: Exclude<Report, ResyncReport>): Promise<void> {
+export async function handleReport(ports: PoolPorts, settings: PoolSettings, report: Exclude<Report, ResyncReport | ConfirmedReport>): Promise<void> {
   switch (report.type) {
     case 'registered': {
       const { generation } = await ports.workers.poolState();
@@ -26,7 +26,7 @@ export async function handleReport(ports: PoolPorts, settings: PoolSettings, rep
     case 'left':
       return reassign(ports, report.worker);
     default:
-      return handleFact(ports, settings, report);
+      return handleJobReport(ports, settings, report);
   }
 }
 
@@ -36,7 +36,7 @@ async function reassign(ports: PoolPorts, workerId: string): Promise<void> {
   }
 }
 
-async function handleFact(ports: PoolPorts, settings: PoolSettings, report: FactReport): Promise<void> {
+async function handleJobReport(ports: PoolPorts, settings: PoolSettings, report: JobReport): Promise<void> {
   for (let tries = 0; tries < TRIES; tries++) {
     const { job, snapshot } = await load(ports, report);
     const decision = decideReport(snapshot, report, { now: ports.clock.now(), settings });
@@ -50,7 +50,7 @@ async function handleFact(ports: PoolPorts, settings: PoolSettings, report: Fact
   });
 }
 
-async function load(ports: PoolPorts, report: FactReport): Promise<{ job?: Versioned<Job>; snapshot: ReportSnapshot }> {
+async function load(ports: PoolPorts, report: JobReport): Promise<{ job?: Versioned<Job>; snapshot: ReportSnapshot }> {
   const job = await ports.jobs.get(report.key);
   const named = namedByReport(report, job?.record);
   const dispatch = named.dispatch === undefined ? undefined : await ports.dispatches.get(named.dispatch);

@@ -57,11 +57,7 @@ export interface JobStore {
    * As `commit`, and in the same transaction writes the dispatch record as `DispatchStore.change` would. `lost` where either
    * condition failed.
    */
-  commitSettled(
-    next: Job,
-    expected: string | undefined,
-    dispatch: { readonly next: Dispatch; readonly expected: Dispatch['status'] | 'absent' },
-  ): Promise<Commit<Versioned<Job>>>;
+  commitSettled(next: Job, expected: string | undefined, dispatch: DispatchChange): Promise<Commit<Versioned<Job>>>;
   /** What waits: pending, or ended with `next`, and due at `now`; oldest first over all shards. A hint: eventually consistent. */
   due(now: EpochMs, limit: number): Promise<readonly DueJob[]>;
   /** Keys owned by any session of the worker. A hint: never take absence from it as a fact. */
@@ -96,6 +92,12 @@ export interface DispatchStore {
   raiseFence(dispatchId: string, fence: Fence): Promise<void>;
 }
 
+/** A change of a dispatch record that a transaction makes. */
+export interface DispatchChange {
+  readonly next: Dispatch;
+  readonly expected: Dispatch['status'] | 'absent';
+}
+
 export interface WorkerStore {
   /** Consistent. */
   get(workerId: string): Promise<WorkerRow | undefined>;
@@ -105,8 +107,8 @@ export interface WorkerStore {
   change(workerId: string, where: RowCondition, set: RowChange): Promise<WorkerRow | undefined>;
   /** Deletes the row where it still is as `where` says. */
   remove(workerId: string, where: RowCondition): Promise<void>;
-  /** May be some seconds old. */
-  poolState(): Promise<PoolState>;
+  /** May be some seconds old, but no older than `maxAgeMs` where that is given. */
+  poolState(maxAgeMs?: number): Promise<PoolState>;
 }
 
 export interface RowCondition {
@@ -147,7 +149,7 @@ export type Count =
   | 'worker-lost'
   | 'worker-revoked'
   | 'command-dropped'
-  | 'confirmed-ignored'
+  | 'restored'
   | 'owner-lost'
   | 'key-busy-alarm'
   | 'fingerprint-mismatch-alarm'

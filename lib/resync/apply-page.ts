@@ -4,8 +4,9 @@ import { PoolError } from '../pool/errors.ts';
 import type { PoolSettings } from '../pool/settings.ts';
 import type { WorkerRow } from '../pool/worker.ts';
 import type { ResyncEntry, ResyncReport } from '../wire/index.ts';
-import { decideEntry } from './decide-entry.ts';
+import { asReport, decideEntry } from './decide-entry.ts';
 import type { ResyncPorts } from './ports.ts';
+import { isKeyBusy, restoreHolder } from './restore.ts';
 import { type Asked, isComplete, type Round } from './round.ts';
 import { closeRound } from './run-round.ts';
 
@@ -90,6 +91,10 @@ async function applyEntry(
 ): Promise<string> {
   // An entry of another fence than the asked one says something that was not asked.
   const answering = { worker, session, at, ...(asked && asked.fence === entry.fence ? { asked } : {}) };
+  if (entry.state === 'refused') {
+    const report = asReport(entry, answering);
+    if (isKeyBusy(report) && (await restoreHolder(ports, settings, report))) return 'holder restored';
+  }
   for (let tries = 0; tries < TRIES; tries++) {
     const job = await ports.jobs.get(entry.key);
     const named =

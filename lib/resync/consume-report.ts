@@ -5,14 +5,17 @@ import type { PoolSettings } from '../pool/settings.ts';
 import { parseReport, type RegisteredReport } from '../wire/index.ts';
 import { applyPage } from './apply-page.ts';
 import type { ResyncPorts } from './ports.ts';
+import { isKeyBusy, restoreConfirmed, restoreHolder } from './restore.ts';
 import { executionName } from './run-round.ts';
 
-/** One delivery of the report queue: a fact about a job, a worker that comes or goes, or a page of a resync answer. */
+/** One delivery of the report queue: a fact about a job, what a worker was asked to confirm, a worker that comes or goes, or a page of a resync answer. */
 export async function consumeReport(ports: ResyncPorts, settings: PoolSettings, { body, receiveCount }: Delivery): Promise<void> {
   const parsed = parseReport(body);
   if (!parsed.ok) throw new PoolError('invalid-request', parsed.refusal.message, { retryable: false });
   const report = parsed.value;
   if (report.type === 'resync') return applyPage(ports, settings, report, receiveCount);
+  if (report.type === 'confirmed') return restoreConfirmed(ports, settings, report);
+  if (isKeyBusy(report) && (await restoreHolder(ports, settings, report))) return;
   await handleReport(ports, settings, report);
   if (report.type !== 'registered') return;
   await resyncKnownId(ports, report);

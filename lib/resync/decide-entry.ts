@@ -1,9 +1,9 @@
-import { decideReport, decideUp, type ReportContext, type ReportSnapshot } from '../pool/decide-report.ts';
-import { assignRequest, type Decision, type Effect, owed } from '../pool/decision.ts';
+import { decideReport, decideUp, type JobReport, type ReportContext, type ReportSnapshot } from '../pool/decide-report.ts';
+import { assignRequest, type Decision, owed, tellStop } from '../pool/decision.ts';
 import type { EpochMs, Job, OwnedJob } from '../pool/job.ts';
 import { ended, pending, running, stoppedEnding } from '../pool/transitions.ts';
-import type { Owner, WorkerRow } from '../pool/worker.ts';
-import type { FactReport, ResyncEntry, ResyncReport } from '../wire/index.ts';
+import type { WorkerRow } from '../pool/worker.ts';
+import type { ResyncEntry, ResyncReport } from '../wire/index.ts';
 import type { Asked } from './round.ts';
 
 /**
@@ -45,9 +45,9 @@ function decideRunning(
   const { job, row } = snapshot;
   const { now } = context;
   const report = asReport(entry, answering);
-  if (!job) return decideReport(snapshot, report, context);
+  // The worker knows more than the record, and is asked for it.
+  if (!job || entry.fence > job.fence) return decideReport(snapshot, report, context);
   const isSame = job.dispatchId === entry.dispatchId && job.fingerprint === entry.fingerprint;
-  if (entry.fence > job.fence) return { rule: 'entry above the record', effects: [confirm(answering, entry)] };
 
   if (isSame && job.status === 'pending') {
     const wasTaken = job.fence === entry.fence && (job.because === 'owner-lost' || job.because === 'unrecognized');
@@ -64,7 +64,7 @@ function decideRunning(
   }
   // It runs on although its end is recorded; a late report says the same of a job that has ended by now, an entry cannot.
   if (isSame && job.status === 'ended')
-    return { rule: 'entry runs after its end', effects: [tellStop(answering, entry), ...owed(job, now)] };
+    return { rule: 'entry runs after its end', effects: [tellStop(answering.session, entry), ...owed(job, now)] };
   return decideReport(snapshot, report, context);
 }
 
@@ -105,19 +105,8 @@ function isPresent(row: WorkerRow | undefined, { session }: Answering): boolean 
   return row?.session === session && (row.state === 'active' || row.state === 'draining');
 }
 
-function tellStop(
-  { session }: Pick<Owner, 'session'>,
-  { key, dispatchId, fingerprint, fence }: ResyncEntry & { state: 'running' },
-): Effect {
-  return { type: 'tell', command: { op: 'stop', session, key, dispatchId, fingerprint, fence, reason: 'stop-requested' } };
-}
-
-function confirm({ session }: Pick<Owner, 'session'>, { key, fence }: { readonly key: string; readonly fence: number }): Effect {
-  return { type: 'tell', command: { op: 'confirm', session, key, fence } };
-}
-
 /** The report that the entry repeats. */
-function asReport(entry: Exclude<ResyncEntry, { state: 'starting' | 'unrecognized' }>, { worker, session, at }: Answering): FactReport {
+export function asReport(entry: Exclude<ResyncEntry, { state: 'starting' | 'unrecognized' }>, { worker, session, at }: Answering): JobReport {
   const { key, dispatchId, fingerprint, fence } = entry;
   const said = { key, dispatchId, fingerprint, fence, worker, session };
   switch (entry.state) {

@@ -1,10 +1,12 @@
 import type { EpochMs } from '../pool/job.ts';
-import type { Commit, PoolPorts } from '../pool/ports.ts';
+import type { Commit, Page, PoolPorts } from '../pool/ports.ts';
+import type { Recovered, Restoration } from './decide-restore.ts';
 import type { AskedPage, Round } from './round.ts';
 
 /** What resync rounds need of the world besides what requests and reports need. */
 export interface ResyncPorts extends PoolPorts {
   readonly rounds: RoundStore;
+  readonly restores: RestoreStore;
   readonly machine: RoundMachine;
 }
 
@@ -32,6 +34,18 @@ export interface AppliedPage {
   readonly pages: number;
   readonly skipped: number;
   readonly counts: Readonly<Record<string, number>>;
+}
+
+export interface RestoreStore {
+  /**
+   * Writes all of it in one transaction, or nothing (P7). It holds where the job record is still at `expected` (undefined: there is
+   * none), each dispatch record is as `DispatchStore.change` wants it, the worker is registered under that session, neither lost
+   * nor left, in that generation, which is the pool's, and the pool is not closed. What a dispatch record has stays, its
+   * payload included. A retry that meets its own write has won.
+   */
+  restore(restoration: Restoration, expected: string | undefined): Promise<{ readonly outcome: 'won' | 'lost' }>;
+  /** What was written in the recovery of that generation, in the order in which it was; each once. */
+  recovered(generation: number, cursor?: string): Promise<Page<Recovered>>;
 }
 
 /** The state machine that times rounds. */

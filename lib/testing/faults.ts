@@ -60,7 +60,7 @@ export const NO_FAULTS: FaultRates = {
   'failed-execution': 0,
 };
 
-const CONDITIONAL = new Set(['jobs.commit', 'dispatches.admit', 'dispatches.change']);
+const CONDITIONAL = new Set(['jobs.commit', 'dispatches.admit', 'dispatches.change', 'restores.restore']);
 
 /** The network, queues and functions as a seed has them fail. */
 export class Faults implements Network {
@@ -148,6 +148,7 @@ export class Faults implements Network {
           ? this.#random.between(20, 2_000)
           : FUNCTION_TIMEOUT_MS,
       ...(zombie ? { givenUpAfterMs: this.#random.between(5, 1_000) } : {}),
+      hiddenAfterDeathMs: this.#random.between(0, 6_000),
       skewMs: this.#random.between(-500, 500),
     };
   };

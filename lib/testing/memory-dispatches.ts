@@ -41,13 +41,19 @@ export class MemoryDispatches implements DispatchStore {
   }
 
   async change(next: Dispatch, expected: Dispatch['status'] | 'absent', maxFence?: Fence): Promise<Commit<Dispatch>> {
-    const stored = this.#live(next.dispatchId);
-    const current = stored?.dispatch;
+    const current = this.peek(next.dispatchId);
     if (!this.canChange(next, expected, maxFence)) return current ? { outcome: 'lost', current } : { outcome: 'lost' };
-    const dispatch = frozen({ ...next, ...known(current), fence: Math.max(next.fence, current?.fence ?? 0) } as Dispatch);
-    const over = dispatch.status === 'ended' || dispatch.status === 'never-started';
-    this.#write({ dispatch, ...(stored?.payload && !over ? { payload: stored.payload } : {}) });
+    this.write(next);
     return { outcome: 'won' };
+  }
+
+  /** As a change whose condition holds; a payload where there is none. */
+  write(next: Dispatch, missing?: Uint8Array): void {
+    const stored = this.#live(next.dispatchId);
+    const dispatch = frozen({ ...next, ...known(stored?.dispatch), fence: Math.max(next.fence, stored?.dispatch.fence ?? 0) } as Dispatch);
+    const over = dispatch.status === 'ended' || dispatch.status === 'never-started';
+    const payload = stored?.payload ?? (missing && new Uint8Array(missing));
+    this.#write({ dispatch, ...(payload && !over ? { payload } : {}) });
   }
 
   /** Whether the condition of a change holds. */
@@ -76,6 +82,12 @@ export class MemoryDispatches implements DispatchStore {
     const before = this.peek(dispatchId);
     this.#records.delete(dispatchId);
     this.#options.observe?.(dispatchId, before, undefined);
+  }
+
+  /** As a fault: the payload alone is gone. */
+  deletePayload(dispatchId: string): void {
+    const stored = this.#records.get(dispatchId);
+    if (stored) this.#records.set(dispatchId, { dispatch: stored.dispatch });
   }
 
   #live(dispatchId: string): Stored | undefined {

@@ -1,6 +1,5 @@
-import type { Dispatch } from '../pool/dispatch.ts';
 import { type EpochMs, isOwned, type Job } from '../pool/job.ts';
-import type { Clock, Commit, DueJob, JobStore, Page, Versioned } from '../pool/ports.ts';
+import type { Clock, Commit, DispatchChange, DueJob, JobStore, Page, Versioned } from '../pool/ports.ts';
 import { frozen, type IndexLag, noLag } from './frozen.ts';
 import type { MemoryDispatches } from './memory-dispatches.ts';
 
@@ -36,21 +35,22 @@ export class MemoryJobs implements JobStore {
 
   async commit(next: Job, expected: string | undefined): Promise<Commit<Versioned<Job>>> {
     const current = this.#live(next.key);
-    const rev = current?.rev ?? (expected === undefined ? undefined : this.#records.get(next.key)?.rev);
-    if (rev !== expected) return current ? { outcome: 'lost', current } : { outcome: 'lost' };
+    if (!this.isAt(next.key, expected)) return current ? { outcome: 'lost', current } : { outcome: 'lost' };
     this.#write(next.key, frozen(next));
     return { outcome: 'won' };
+  }
+
+  /** Whether the condition of a commit holds. */
+  isAt(key: string, expected: string | undefined): boolean {
+    const rev = this.#live(key)?.rev ?? (expected === undefined ? undefined : this.#records.get(key)?.rev);
+    return rev === expected;
   }
 
   async getMany(keys: readonly string[]): Promise<readonly Job[]> {
     return keys.flatMap((key) => this.#live(key)?.record ?? []);
   }
 
-  async commitSettled(
-    next: Job,
-    expected: string | undefined,
-    dispatch: { readonly next: Dispatch; readonly expected: Dispatch['status'] | 'absent' },
-  ): Promise<Commit<Versioned<Job>>> {
+  async commitSettled(next: Job, expected: string | undefined, dispatch: DispatchChange): Promise<Commit<Versioned<Job>>> {
     const { dispatches } = this.#options;
     const current = this.#live(next.key);
     if (!dispatches.canChange(dispatch.next, dispatch.expected)) return current ? { outcome: 'lost', current } : { outcome: 'lost' };

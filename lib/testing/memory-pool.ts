@@ -174,17 +174,18 @@ export class MemoryPool {
 
   #poolPorts(process: Process): ResyncPorts {
     const ports = this.services.poolPorts(this.#options.telemetry?.(process) ?? silent, process);
-    const { jobs, dispatches, workers, commands, requests, rounds, machine } = ports;
+    const { jobs, dispatches, workers, commands, requests, rounds, restores, machine } = ports;
     const { get, change, remove } = this.#calls.port(workers, 'workers', process);
     return {
       ...ports,
       jobs: this.#calls.port(jobs, 'jobs', process),
       dispatches: this.#calls.port(dispatches, 'dispatches', process),
       // These two are read through a cache of some seconds, so that nearly never a call is made for them; the lag stands for it.
-      workers: { get, change, remove, list: () => workers.list(), poolState: () => workers.poolState() },
+      workers: { get, change, remove, list: () => workers.list(), poolState: (maxAgeMs) => workers.poolState(maxAgeMs) },
       commands: this.#calls.port(commands, 'commands', process),
       requests: this.#calls.port(requests, 'requests', process),
       rounds: this.#calls.port(rounds, 'rounds', process),
+      restores: this.#calls.port(restores, 'restores', process),
       machine: this.#calls.port(machine, 'machine', process),
     };
   }

@@ -40,8 +40,8 @@ export class MemoryWorkers implements WorkerStore, Registry {
     if (row?.session === where.session && holds(row, where)) this.delete(workerId);
   }
 
-  async poolState(): Promise<PoolState> {
-    return this.#seenPool;
+  async poolState(maxAgeMs?: number): Promise<PoolState> {
+    return maxAgeMs === 0 ? this.#pool : this.#seenPool;
   }
 
   async register(row: Parameters<Registry['register']>[0]): Promise<void> {
@@ -69,6 +69,10 @@ export class MemoryWorkers implements WorkerStore, Registry {
     (this.#options.lag ?? noLag)(() => {
       this.#seenPool = this.#pool;
     });
+  }
+
+  peekPool(): PoolState {
+    return this.#pool;
   }
 
   /** Every row as it is. */

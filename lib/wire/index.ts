@@ -24,6 +24,7 @@ export {
   type FactReport,
   type FinishedReport,
   type JobError,
+  type KeyBusyReport,
   type LeftReport,
   parseReport,
   type RefusedReport,

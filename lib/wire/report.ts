@@ -68,6 +68,7 @@ export type WorkerRefusal =
   | { readonly reason: 'at-capacity' | 'draining' | 'fingerprint-mismatch' };
 
 export type RefusedReport = Fact & { readonly type: 'refused' } & WorkerRefusal;
+export type KeyBusyReport = Extract<RefusedReport, { readonly reason: 'key-busy' }>;
 
 export interface StoppedReport extends Fact {
   readonly type: 'stopped';

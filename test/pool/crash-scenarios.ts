@@ -334,7 +334,18 @@ export const scenarios: readonly Scenario[] = [
   ...at(
     'refused as busy by a dispatch that the records know to run',
     [report('refused', keyBusy)],
-    { assigned: 'd1 assigned | d1 admitted, d2 started | s1 start d1' },
+    {
+      assigned: 'd2 running | d1 refused: key-busy, d2 started | nothing sent',
+      stopping: 'd2 running | d1 cancelled, d2 started | nothing sent',
+      releasing: 'd2 running | d1 refused: key-busy, d2 started | nothing sent',
+      'assigned, next': 'd2 running, next d3 | d1 refused: key-busy, d2 started, d3 admitted | nothing sent',
+    },
+    { dispatches: { d2: 'started' } },
+  ),
+  ...at(
+    'refused as busy by a dispatch that runs though this one ran, and again when it comes back',
+    [report('refused', keyBusy), 'sweep', answer('refused', 'd1', keyBusy)],
+    { 'releasing, ran': 'd1 assigned | d1 started, d2 started | s1 stop d2, s1 start d1' },
     { dispatches: { d2: 'started' } },
   ),
 

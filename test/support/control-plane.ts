@@ -268,6 +268,7 @@ export class ControlPlane {
       commands: this.#calls.port(commands, 'commands', process),
       requests: this.#calls.port(ports.requests, 'requests', process),
       rounds: this.#calls.port(ports.rounds, 'rounds', process),
+      restores: this.#calls.port(ports.restores, 'restores', process),
       machine: this.#calls.port(ports.machine, 'machine', process),
     };
   }
