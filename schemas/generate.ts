@@ -1,12 +1,16 @@
 /**
- * The contract for other languages: JSON Schemas (2020-12) of every message, made from the schemas that the code itself reads with, and
- * golden vectors to test a producer against. Run with `node schemas/generate.ts`; a test fails where a committed file is stale.
+ * The contract for other languages: JSON Schemas (2020-12) of every message and event, made from the schemas that the code itself reads
+ * with, golden vectors to test a producer or a reader of events against, and an AsyncAPI document that says where each goes and only refers
+ * to the schemas. Run with `node schemas/generate.ts`; a test fails where a committed file is stale.
  */
 import { writeFileSync } from 'node:fs';
+import { stringify } from 'yaml';
 import * as z from 'zod';
+import { LAST_RECEIVE } from '../lib/pool/batch.ts';
 import { asciiJson } from '../lib/wire/ascii.ts';
 import { commandSchemas } from '../lib/wire/command.ts';
-import { encodeRequest, fingerprintOf, groupIdOf, maxPayloadBytes, parseRequest, type Request } from '../lib/wire/index.ts';
+import { eventSchemas } from '../lib/wire/event.ts';
+import { encodeRequest, fingerprintOf, groupIdOf, maxPayloadBytes, type PoolEvent, parseRequest, type Request } from '../lib/wire/index.ts';
 import { reportSchemas } from '../lib/wire/report.ts';
 import { requestSchemas } from '../lib/wire/request.ts';
 
@@ -145,12 +149,51 @@ function refusalOf(body: string) {
   return { field, fact, limit };
 }
 
+const told = { v: 1, pool: 'feeds', generation: 1, key: 'tenant:17', dispatchId: 'order-8812', recordedAt: 1_893_456_030_210 } as const;
+const [rev, at] = ['01KQW2Z3GN6M9V4T8R0Y5XB7CD', 1_893_456_030_000];
+const holder = { dispatchId: 'order-8811', sameRequest: false };
+const outcomes = [
+  { outcome: 'started', at },
+  { outcome: 'refused', reason: 'key-busy', holder },
+  { outcome: 'refused', reason: 'pool-closed' },
+  { outcome: 'start-failed', error: { code: 'no-camera', message: 'no answer from \u00e9' }, attempts: 5 },
+  { outcome: 'cancelled', by: 'superseded' },
+] as const;
+const ends = [
+  { status: 'succeeded', finishedAt: at, result: { fetched: 12 } },
+  { status: 'failed', finishedAt: at, error: { code: 'error', message: 'it broke' } },
+  { status: 'stopped', finishedAt: at, reason: 'stop-requested' },
+  { status: 'never-started', outcome: { outcome: 'cancelled', by: 'stop' } },
+] as const;
+const source = 'holdfast';
+const events: readonly PoolEvent[] = [
+  ...[
+    { to: 'pending', why: 'admitted', fence: 0 } as const,
+    { from: 'pending', to: 'assigned', worker: 'w-7f3', fence: 1_893_456_000_001 } as const,
+    { from: 'running', to: 'pending', why: 'owner-lost', worker: 'w-7f3', fence: 1_893_456_000_001 } as const,
+  ].map((change) => ({ source, 'detail-type': 'Holdfast Job Change', detail: { ...told, id: rev, ...change, at } }) as const),
+  ...outcomes.map((outcome) => {
+    const detail = { ...told, id: `${rev}.outcome`, ...outcome };
+    return { source, 'detail-type': 'Holdfast Dispatch Outcome', detail } as const;
+  }),
+  ...ends.map((end) => ({ source, 'detail-type': 'Holdfast Dispatch End', detail: { ...told, id: `${rev}.end`, ...end } }) as const),
+  {
+    source,
+    'detail-type': 'Holdfast Worker Change',
+    detail: {
+      ...{ v: 1, pool: 'feeds', generation: 1, id: rev, worker: 'w-7f3', session: '01KQW2Y8', from: 'active', to: 'lost' },
+      recordedAt: 1_893_456_030_210,
+    },
+  },
+];
+
 const vectors = {
   description: [
     'groupIds: MessageGroupId of a key.',
     'fingerprints: of a key and a payload; a payload is the bytes of `base64`, repeated `times`.',
     'requests: a request and its body as Holdfast writes it. Any JSON with the same members is as good.',
     'refused: bodies that are refused, and what the refusal says.',
+    'events: one of each kind, as EventBridge delivers them, less the fields that it adds itself.',
   ],
   groupIds: keys.map((key) => ({ key, groupId: groupIdOf(key) })),
   fingerprints: [
@@ -161,20 +204,81 @@ const vectors = {
   ].map(({ key, payload }) => ({ key, payload, fingerprint: fingerprintOf(key, bytesOf(payload)) })),
   requests: requests.map((spec) => ({ request: spec, body: encodeRequest(requestOf(spec)) })),
   refused: refused.map((body) => ({ body, ...refusalOf(body) })),
+  events,
 };
 
 const internal = { 'x-internal': true };
-const contents = {
+const jsonFiles = {
   'request.json': jsonSchema('request', 'A message in the request queue, as producers send it.', requestSchemas),
+  'event.json': jsonSchema('event', 'What a pool tells on an EventBridge bus. Ignore fields and kinds that are not here.', eventSchemas),
   'command.json': jsonSchema('command', 'Internal: a message in the inbox of a worker session.', commandSchemas, internal),
   'report.json': jsonSchema('report', 'Internal: a message in the report queue.', reportSchemas, internal),
   'vectors.json': vectors,
 };
 
+/** One message of a channel, by the place of its schema in the file. */
+function message(file: 'request.json' | 'event.json', name: string) {
+  const schema = { $ref: `./${file}#/oneOf/${jsonFiles[file].oneOf.findIndex(({ title }) => title === name)}` };
+  return { name, contentType: 'application/json', payload: { schemaFormat: 'application/schema+json;version=draft-2020-12', schema } };
+}
+
+const requestMessages = ['start', 'stop', 'notify'] as const satisfies readonly (keyof typeof requestSchemas)[];
+const eventMessages = {
+  jobChange: 'Holdfast Job Change',
+  dispatchOutcome: 'Holdfast Dispatch Outcome',
+  dispatchEnd: 'Holdfast Dispatch End',
+  workerChange: 'Holdfast Worker Change',
+} as const satisfies Readonly<Record<string, keyof typeof eventSchemas>>;
+const days = 86_400;
+
+const asyncapi = {
+  asyncapi: '3.0.0',
+  info: {
+    title: 'Holdfast pool',
+    version: '1',
+    description:
+      'Keyed, long-running jobs, each owned by exactly one worker. Requests come in through an SQS queue; where the pool was given an EventBridge bus, events go out on it.',
+    license: { name: 'MIT' },
+  },
+  defaultContentType: 'application/json',
+  channels: {
+    requests: {
+      address: null,
+      description:
+        'The request queue. Its URL is the output RequestQueueUrl of the stack, and requestQueueUrl in the SSM parameter /holdfast/<pool>/config. MessageGroupId is the SHA-256 of the key in hex; MessageDeduplicationId is anything unique to this send.',
+      messages: Object.fromEntries(requestMessages.map((name) => [name, message('request.json', name)])),
+      bindings: {
+        sqs: {
+          queue: {
+            name: 'requests',
+            fifoQueue: true,
+            deduplicationScope: 'messageGroup',
+            fifoThroughputLimit: 'perMessageGroupId',
+            messageRetentionPeriod: 4 * days,
+            redrivePolicy: { deadLetterQueue: { name: 'requestDeadLetters' }, maxReceiveCount: LAST_RECEIVE },
+          },
+          deadLetterQueue: { name: 'requestDeadLetters', fifoQueue: true, messageRetentionPeriod: 14 * days },
+          bindingVersion: '0.3.0',
+        },
+      },
+    },
+    events: {
+      address: null,
+      description:
+        'The EventBridge bus that the pool was given. Published once the change is durable, at least once, in order per key: drop repeats by detail.id.',
+      messages: Object.fromEntries(Object.entries(eventMessages).map(([id, name]) => [id, message('event.json', name)])),
+    },
+  },
+  operations: {
+    takeRequest: { action: 'receive', channel: { $ref: '#/channels/requests' }, summary: 'Starts and stops jobs and notifies them.' },
+    tellEvent: { action: 'send', channel: { $ref: '#/channels/events' }, summary: 'Tells each applied change.' },
+  },
+};
+
 /** What each file of this folder should hold. */
-export const files: readonly (readonly [name: string, text: string])[] = Object.entries(contents).map(([name, content]) => [
-  name,
-  `${asciiJson(content, 2)}\n`,
-]);
+export const files: readonly (readonly [name: string, text: string])[] = [
+  ...Object.entries(jsonFiles).map(([name, content]) => [name, `${asciiJson(content, 2)}\n`] as const),
+  ['asyncapi.yaml', `# Made by schemas/generate.ts.\n${stringify(asyncapi, { lineWidth: 0 })}`],
+];
 
 if (import.meta.main) for (const [name, text] of files) writeFileSync(new URL(name, import.meta.url), text);

@@ -56,6 +56,11 @@ export const startedAt = time('Since when the job is, or was, up.');
 export const finishedAt = time('When the job ended.');
 export const expiresAt = time('A start that is not admitted by then is refused.');
 
+export const eventId = text(textRule(1, 64), 'The same in each repeat of this event, and in no other one: drop what you have seen.');
+export const pool = z.string({ error: 'the name of a pool' }).meta({ description: 'Name of the pool.' });
+export const generation = integer('Generation of the pool when this was published; rises when it is closed and opened again.', 1);
+export const recordedAt = time('When the pool wrote it down, by the clock of the writer.');
+
 export const flag = z.boolean({ error: 'true or false' });
 export const ifBusy = oneOf(['reject', 'next', 'replace']).meta({ description: 'What to do where another dispatch holds the key.' });
 export const stopReason = oneOf(['stop-requested', 'replaced', 'moved', 'worker-draining', 'pool-closed', 'lease-lost', 'evicted']);
@@ -107,5 +112,11 @@ export const jobError = z
       retryAfterMs: integer('The time until the next try that the handler asks for.', 0).optional(),
     },
     { error: 'an object with code, message and retryable' },
+  )
+  .meta({ description: 'Why it failed.' });
+export const failure = z
+  .object(
+    { code: text(idRule, 'For programs.'), message: text(textRule(0, maxMessageBytes), 'For people.') },
+    { error: 'an object with code and message' },
   )
   .meta({ description: 'Why it failed.' });

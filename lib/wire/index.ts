@@ -11,6 +11,14 @@ export {
   type StopCommand,
   type StopReason,
 } from './command.ts';
+export {
+  type DispatchEndEvent,
+  type DispatchOutcomeEvent,
+  eventSource,
+  type JobChangeEvent,
+  type PoolEvent,
+  type WorkerChangeEvent,
+} from './event.ts';
 export { fingerprintOf } from './fingerprint.ts';
 export { assertId, assertKey, groupIdOf } from './key.ts';
 export { maxBodyBytes, type Parsed } from './message.ts';
