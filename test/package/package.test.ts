@@ -89,9 +89,9 @@ app.synth();`,
   const assembly = join(consumer, 'cdk.out');
   const template = JSON.parse(await readFile(join(assembly, 'Shop.template.json'), 'utf8'));
   const types = Object.values<{ Type: string }>(template.Resources).map(({ Type }) => Type);
-  expect(types.filter((type) => type === 'AWS::Lambda::Function')).toHaveLength(3);
+  expect(types.filter((type) => type === 'AWS::Lambda::Function')).toHaveLength(4);
   const assets = (await readdir(assembly)).filter((name) => name.startsWith('asset.'));
-  expect(assets).toHaveLength(3);
+  expect(assets).toHaveLength(4);
   for (const asset of assets) expect(existsSync(join(assembly, asset, 'index.mjs'))).toBe(true);
 });
 
