@@ -15,6 +15,8 @@ export interface Invocation {
   readonly timeoutMs: number;
   /** After so long its messages are given to others, though it goes on until its timeout. */
   readonly givenUpAfterMs?: number;
+  /** Its messages come again so long after its death. Default: the queue's visibility timeout after they were received. */
+  readonly hiddenAfterDeathMs?: number;
   /** How far its wall clock is off. */
   readonly skewMs: number;
 }
@@ -72,27 +74,29 @@ export class EventSource {
     });
   }
 
-  #invoke({ batchSize, timeoutMs, givenUpAfterMs, skewMs }: Invocation): void {
+  #invoke({ batchSize, timeoutMs, givenUpAfterMs, hiddenAfterDeathMs, skewMs }: Invocation): void {
     const { name, scheduler, queue, handler } = this.#options;
     const batch = queue.receive(batchSize);
     if (batch.length === 0) return;
     const process = new Process(scheduler, { name: `${name}-${++this.#invocations}`, kind: 'function', skewMs });
     let isOver = false;
+    const giveUp = (hiddenMs: number) => {
+      isOver = true;
+      for (const { receipt } of batch) queue.changeVisibility(receipt, hiddenMs);
+    };
     this.#inFlight += 1;
     process.onDeath(() => {
-      isOver = true;
       this.#inFlight -= 1;
-    });
-    const giveUp = () => {
+      if (!isOver && hiddenAfterDeathMs !== undefined) giveUp(hiddenAfterDeathMs);
       isOver = true;
-      for (const { receipt } of batch) queue.changeVisibility(receipt, 0);
-    };
+    });
     const cancels = [
       scheduler.after(timeoutMs, () => process.kill()),
-      ...(givenUpAfterMs === undefined ? [] : [scheduler.after(givenUpAfterMs, () => !isOver && giveUp())]),
+      ...(givenUpAfterMs === undefined ? [] : [scheduler.after(givenUpAfterMs, () => !isOver && giveUp(0))]),
     ];
     const finish = (kept: ReadonlySet<string>) => {
       if (!isOver) for (const { id, receipt } of batch) if (!kept.has(id)) queue.delete(receipt);
+      isOver = true;
       for (const cancel of cancels) cancel();
       process.kill();
     };

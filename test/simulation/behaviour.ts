@@ -11,6 +11,8 @@ export interface Surroundings {
   /** Runs once everything goes well, at once if it does already; for what hangs until then. */
   atCalm(process: Process, run: () => void): void;
   readonly resource: Resource;
+  /** Jobs live for some leases. */
+  readonly leaseMs: number;
   readonly tell: (who: string, what: () => string) => void;
 }
 
@@ -28,7 +30,10 @@ export class Resource {
 }
 
 /** A handler of `process` that is now quick, now slow, fails, throws, hangs, ends by itself or not. */
-export function moodyHandler(process: () => Process, { random, checker, badHandler, atCalm, resource, tell }: Surroundings): Handler {
+export function moodyHandler(
+  process: () => Process,
+  { random, checker, badHandler, atCalm, resource, leaseMs, tell }: Surroundings,
+): Handler {
   const sleep = (ms: number) => new Promise<void>((resolve) => process().after(ms, resolve));
   const isBad = () => random.chance(badHandler());
   const hang = () => new Promise<void>((resolve) => atCalm(process(), resolve));
@@ -61,8 +66,8 @@ export function moodyHandler(process: () => Process, { random, checker, badHandl
   function running(job: Job<Raw>) {
     const { promise: done, resolve, reject } = Promise.withResolvers<unknown>();
     let isStopped = false;
-    if (random.chance(0.6)) {
-      const lifeMs = random.between(10, random.pick([500, 5_000, 30_000]));
+    if (random.chance(0.8)) {
+      const lifeMs = random.between(10, Math.round(leaseMs * random.pick([0.02, 0.1, 0.5, 2])));
       const way = isBad() ? random.below(3) : 0;
       process().after(lifeMs, () => {
         if (isStopped) return;

@@ -30,10 +30,10 @@ export interface Conditions {
 
 const NETWORK: FaultRates = {
   ...NO_FAULTS,
-  slow: 0.01,
-  failed: 0.02,
-  throttled: 0.01,
-  'answer-lost': 0.02,
+  slow: 0.005,
+  failed: 0.01,
+  throttled: 0.005,
+  'answer-lost': 0.01,
   conflict: 0.02,
   lost: 0.02,
   late: 0.02,
@@ -43,7 +43,7 @@ const NETWORK: FaultRates = {
 };
 const PROCESSES: FaultRates = {
   ...NO_FAULTS,
-  died: 0.02,
+  died: 0.003,
   'worker-died': 0.0005,
   zombie: 0.03,
   'timed-out': 0.02,
@@ -51,8 +51,8 @@ const PROCESSES: FaultRates = {
   'failed-execution': 0.05,
 };
 
-const OF_NETWORK: Mishaps = { cutOff: 1, resync: 1, badMessage: 4, close: 10 };
-const OF_PROCESSES: Mishaps = { kill: 3, freeze: 1.5, drain: 3, move: 1, setClock: 2, redrive: 5 };
+const OF_NETWORK: Mishaps = { cutOff: 1.5, resync: 3, badMessage: 8, close: 20 };
+const OF_PROCESSES: Mishaps = { kill: 4, freeze: 2, drain: 4, move: 1.5, setClock: 4, redrive: 8 };
 
 /**
  * Conditions of one world. Each kind of fault is left out of some worlds and multiplied in others, because what only shows
@@ -67,10 +67,10 @@ export function conditionsOf(profile: Profile, random: Random): Conditions {
     random.chance(0.3) ? 0 : Math.min(0.5, rate * random.pick([0.3, 1, 1, 3])),
   ]);
   const mishaps = { ...(network ? OF_NETWORK : {}), ...(processes ? OF_PROCESSES : {}) };
-  const some = Object.entries(mishaps).filter(() => random.chance(0.7));
+  const some = Object.entries(mishaps).filter(() => random.chance(0.6));
   return {
     rates: Object.fromEntries(varied) as unknown as FaultRates,
-    mishaps: Object.fromEntries(some.map(([kind, mean]) => [kind, mean * random.pick([0.5, 1, 3])])),
+    mishaps: Object.fromEntries(some.map(([kind, mean]) => [kind, mean * random.pick([0.3, 1, 3])])),
     badHandler: processes ? random.pick([0, 0.1, 0.3, 0.5]) : 0,
   };
 }

@@ -86,13 +86,13 @@ export class Workload {
 
   async #start(freeKey: string): Promise<void> {
     const { random, scheduler, client } = this.#options;
-    const known = random.chance(0.45) ? this.#known() : undefined;
+    const known = random.chance(0.35) ? this.#known() : undefined;
     const first = known?.starts[0];
     const isSame = first !== undefined && random.chance(0.7);
     const key = isSame ? first.key : freeKey;
     const payload = isSame ? first.payload : random.pick(PAYLOADS);
     const dispatchId = known?.dispatchId ?? this.#next();
-    const ifBusy = random.pick(['reject', 'reject', 'next', 'replace'] as const);
+    const ifBusy = random.pick(['reject', 'next', 'replace'] as const);
     const expiresAt = random.chance(0.1) ? { expiresAt: new Date(scheduler.now() + random.between(-1_000, 20_000)) } : {};
     this.#tell(() => `asks to start "${key}" as dispatch ${dispatchId} with "${payload}", if busy ${ifBusy}`);
     if (ifBusy === 'replace') this.#options.checker.stopAsked(key);

@@ -80,7 +80,7 @@ export class World {
     this.#stepsOfFaults = random.between(500, 4_000);
     this.#workersWanted = random.between(1, 4);
     this.#capacity = random.between(1, 4);
-    this.#keys = Array.from({ length: random.between(1, 4) }, (_, i) => `k${i + 1}`);
+    this.#keys = Array.from({ length: random.between(1, 6) }, (_, i) => `k${i + 1}`);
     const restart = random.chance(0.3) ? ({ type: 'on-failure', maxAttempts: 3, backoffMs: 500 } as const) : SETTINGS.restart;
 
     this.#checker = new Checker({
@@ -177,6 +177,7 @@ export class World {
       badHandler: () => (this.#isCalm ? 0 : this.#conditions.badHandler),
       atCalm: (of, run) => this.#whenCalm(() => of.deliver(run)),
       resource: this.#resource,
+      leaseMs: this.#leaseMs,
       tell: this.#story.tell,
     });
     worker = this.#pool.startWorker({
@@ -193,7 +194,7 @@ export class World {
     const gone = () => {
       if (!this.#workers.delete(hired)) return;
       this.#story.tell(workerId, () => 'is gone');
-      this.#scheduler.after(this.#random.between(0, 10_000), () => {
+      this.#scheduler.after(this.#random.between(0, this.#leaseMs), () => {
         if (this.#workers.size < this.#workersWanted) this.#hire();
       });
     };
@@ -211,7 +212,7 @@ export class World {
       client: this.#pool.connect(name, skewMs),
       keys: this.#keys,
       asked: this.#asked,
-      pauseMs: Math.round(this.#leaseMs * this.#random.pick([0.03, 0.1, 0.3, 1])),
+      pauseMs: Math.max(300, Math.round(this.#leaseMs * this.#random.pick([0.02, 0.05, 0.15, 0.4]))),
       tell: this.#story.tell,
       onUnanswered: (what) => this.#fail('G3 exact dispatch', what),
     });
@@ -227,7 +228,7 @@ export class World {
 
   #mishap(kind: keyof Mishaps): void {
     const worker = this.#workers.size === 0 ? undefined : this.#random.pick([...this.#workers]);
-    const forMs = this.#random.pick([this.#random.between(100, 3_000), this.#random.between(1, 3 * this.#leaseMs)]);
+    const forMs = this.#random.between(1, Math.round(this.#leaseMs * this.#random.pick([0.1, 0.5, 1, 3])));
     switch (kind) {
       case 'redrive':
         this.#redrive();
@@ -373,7 +374,7 @@ export class World {
   async #rest(when: string, isEmpty = false): Promise<void> {
     const until = this.#scheduler.now() + REST_MS;
     // By then what was on its way, however slow, has arrived.
-    let nextLook = this.#scheduler.now() + 10_000;
+    let nextLook = this.#scheduler.now() + (isEmpty ? 1_000 : 10_000);
     let unrest: string | undefined = 'not looked yet';
     await this.#step(() => {
       if (this.#scheduler.now() < nextLook && this.#scheduler.now() < until) return false;
