@@ -46,7 +46,8 @@ export function decideExpiry(round: Round, row: WorkerRow | undefined, silence: 
   if (!row || row.session !== round.session) return { outcome: 'stale' };
   if (row.state === 'lost' || row.state === 'left') return { outcome: 'gone' };
   if (row.state === 'revoked') return { outcome: 'wait' };
-  if (row.round !== round.token || (round.state !== 'armed' && round.state !== 'open')) return { outcome: 'stale' };
+  // Closed, and the worker's current one all the same: this very step was run before, and nobody may have heard of it.
+  if (row.round !== round.token || round.state === 'resolved') return { outcome: 'stale' };
 
   if (row.beat === round.beat) {
     const before = silence.unchanged?.beat === row.beat ? silence.unchanged.ms : 0;

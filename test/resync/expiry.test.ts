@@ -36,8 +36,14 @@ describe('a round whose time is up', () => {
     expect(expiry(row).outcome).toBe(outcome);
   });
 
-  test.for(['resolved', 'closed'] as const)('is stale where the round is %s already', (state) => {
-    expect(expiry(aRow(), { round: aRound({ state }) }).outcome).toBe('stale');
+  test('is stale where the round is resolved already', () => {
+    expect(expiry(aRow(), { round: aRound({ state: 'resolved' }) }).outcome).toBe('stale');
+  });
+
+  test('means the same again where the round was closed for it, and nobody heard of that', () => {
+    for (const row of [aRow(), aRow({ leaseMs: 70_000 }), aRow({ beat: 8 })])
+      expect(expiry(row, { round: aRound({ state: 'closed' }) })).toEqual(expiry(row));
+    expect(expiry(aRow({ round: 'R2' }), { round: aRound({ state: 'closed' }) }).outcome).toBe('stale');
   });
 
   test('revokes a worker that beats through three rounds without an answer', () => {
