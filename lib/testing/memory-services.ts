@@ -43,7 +43,7 @@ export class MemoryServices {
   readonly workers: MemoryWorkers;
   readonly inboxes: MemoryInboxes;
   readonly rounds = new MemoryRounds();
-  readonly restores: MemoryRestores;
+  restores: MemoryRestores;
   /** Times the rounds; where nobody put one here, none is ever timed. */
   machine: RoundMachine = { start: async () => {}, wake: async () => {} };
   readonly requests: MemoryQueue;
