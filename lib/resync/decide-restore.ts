@@ -69,13 +69,12 @@ export function decideRestore(snapshot: RestoreSnapshot, report: ConfirmedReport
   const refused = (rule: string): RestoreDecision => ({ rule, effects: [tellStop(report.session, report), ...again] });
   const restored = (rule: string): RestoreDecision => restore(snapshot, report, ownerOf(report), rule, context);
 
+  if (fingerprintOf(report.key, report.payload) !== report.fingerprint) return unchanged('confirmed with another payload');
   const obstacle = obstacleTo(snapshot, report, ownerOf(report));
   if (obstacle === 'other generation') return tooEarly(report);
   // Whatever ran there went with the session, and nobody is left to be told.
   if (obstacle === 'session over') return unchanged('confirmed by a session that is over');
   if (obstacle) return refused(`confirmed, ${obstacle}`);
-  if (fingerprintOf(report.key, report.payload) !== report.fingerprint) return unchanged('confirmed with another payload');
-
   if (!job) return restored('restored');
   if (job.dispatchId === report.dispatchId) {
     if (job.status === 'ended') return refused('confirmed after its end');
