@@ -562,7 +562,9 @@ export const scenarios: readonly Scenario[] = [
   ...at('a move to its end', [move, answer('released', 'd1', ran), answer('started', 'd1', ran)], {
     running: 'd1 running | d1 started | s1 release d1, s2 start d1',
   }),
-  ...at('a move that fails', [move, answer('stop-failed', 'd1', failed)], { running: 'd1 running | d1 started | s1 release d1' }),
+  ...at('a move that fails: the original handler goes on (P12)', [move, answer('stop-failed', 'd1', failed)], {
+    running: 'd1 running | d1 started | s1 release d1',
+  }),
   ...at('a move overtaken by a stop', [move, stop('d1'), answer('released', 'd1', ran)], {
     running: 'd1 ended (stopped) | d1 stopped | s1 release d1, s1 stop d1',
   }),
@@ -578,6 +580,21 @@ export const scenarios: readonly Scenario[] = [
     'a worker leaves with a job',
     [{ type: 'left', ...OWNER, at: 400 }],
     { running: 'd1 assigned | d1 started | s2 start d1' },
+    { workers: { w1: 'left' } },
+  ),
+  ...at(
+    'a job finishes while its worker leaves (P15)',
+    [report('finished', ran), { type: 'left', ...OWNER, at: 400 }],
+    {
+      running: 'd1 ended (succeeded) | d1 succeeded | nothing sent',
+      'stopping, ran': 'd1 ended (succeeded) | d1 succeeded | nothing sent',
+    },
+    { workers: { w1: 'left' } },
+  ),
+  ...at(
+    'a job is stopped as its worker, found gone, leaves (P15)',
+    [{ type: 'left', ...OWNER, at: 400 }, report('stopped', ran)],
+    { 'stopping, ran': 'd1 ended (stopped) | d1 stopped | nothing sent' },
     { workers: { w1: 'left' } },
   ),
   ...at('a sweep, a job is due', ['sweep'], { 'pending (start-failed)': 'd1 assigned | d1 admitted | s2 start d1' }),
