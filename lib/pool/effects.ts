@@ -2,7 +2,7 @@ import type { Command } from '../wire/index.ts';
 import { askToConfirm, type Decision, type Effect, type OwnerCommand } from './decision.ts';
 import { type Dispatch, type Settlement, settle } from './dispatch.ts';
 import { PoolError } from './errors.ts';
-import { type EndedJob, type OwnedJob, settlementOf } from './job.ts';
+import type { Job, OwnedJob } from './job.ts';
 import type { Commit, PoolPorts } from './ports.ts';
 import type { PoolSettings } from './settings.ts';
 import { isOwnerLost, type Owner } from './worker.ts';
@@ -31,31 +31,38 @@ export interface Carrier {
   readonly settings: PoolSettings;
   /** The request function reads the owner's row before a command; a report's commands go out as they are. */
   readonly checksOwner: boolean;
-  /** An end is committed in one transaction with its settlement, because the message may be discarded when it comes again. */
-  readonly settlesWithEnd?: boolean;
+  /** What the job's dispatch is owed is settled in the commit's own transaction, because the message may be discarded when it comes again. */
+  readonly settlesInCommit?: boolean;
   readonly known?: KnownStart;
 }
 
 export async function carryOut(carrier: Carrier, { before = [], next, effects = [] }: Decision, rev: string | undefined): Promise<Carried> {
   const { jobs } = carrier.ports;
-  const settles = carrier.settlesWithEnd && next?.status === 'ended' ? next : undefined;
+  const settles = carrier.settlesInCommit ? effects.find((effect) => isSettlementOf(effect, next)) : undefined;
   for (const effect of before) {
     const carried = await run(carrier, effect);
     if (carried.outcome !== 'done') return carried;
   }
-  const committed = next && (settles ? await commitSettled(carrier, settles, rev) : await jobs.commit(next, rev));
+  const committed = next && (settles ? await commitSettled(carrier, next, settles.settlement, rev) : await jobs.commit(next, rev));
   if (committed?.outcome === 'lost') return { outcome: 'lost-race' };
   for (const effect of effects) {
-    if (settles && effect.type === 'settle' && effect.settlement.dispatchId === settles.dispatchId) continue;
+    if (effect === settles) continue;
     const carried = await run(carrier, effect);
     if (carried.outcome !== 'done') return carried;
   }
   return DONE;
 }
 
-/** What the effects ask for again is done by it. */
-async function commitSettled({ ports, settings }: Carrier, next: EndedJob, rev: string | undefined): Promise<Commit<unknown>> {
-  const settlement = settlementOf(next);
+function isSettlementOf(effect: Effect, job: Job | undefined): effect is Effect & { type: 'settle' } {
+  return effect.type === 'settle' && effect.settlement.dispatchId === job?.dispatchId;
+}
+
+async function commitSettled(
+  { ports, settings }: Carrier,
+  next: Job,
+  settlement: Settlement,
+  rev: string | undefined,
+): Promise<Commit<unknown>> {
   const seen = await ports.dispatches.get(settlement.dispatchId);
   const dispatch = settle(seen, settlement, ports.clock.now() + settings.retentionMs);
   if (!dispatch) return ports.jobs.commit(next, rev);

@@ -114,7 +114,7 @@ async function applyEntry(
       worker,
       fence: entry.fence,
     });
-    const carried = await carryOut({ ports, settings, checksOwner: false, settlesWithEnd: true }, decision, job?.rev);
+    const carried = await carryOut({ ports, settings, checksOwner: false, settlesInCommit: true }, decision, job?.rev);
     if (carried.outcome === 'done') return decision.rule;
   }
   throw new PoolError('contended', `entry of key ${JSON.stringify(entry.key)}: overtaken ${TRIES} times`, { retryable: true });
