@@ -52,7 +52,7 @@ export function leftBehind({ services, machine, ...plane }: ControlPlane): LeftB
   // When a row was last named is the sweep's own affair, and how often a worker beat before something happened is chance.
   const workers = services.workers.all().map(({ namedAt: _, beat: __, answered: ___, round: token, ...row }) => {
     const round = services.rounds.all().find((each) => each.token === token);
-    return round ? { ...row, round: { state: round.state, applied: [...round.applied] } } : row;
+    return round ? { ...row, round: round.state } : row;
   });
   const deadLettered = [services.deadRequests, services.deadReports].map((queue) => [...new Set(queue.messages().map(({ body }) => body))]);
 

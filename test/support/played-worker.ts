@@ -1,8 +1,19 @@
-import { type Command, type FactReport, fingerprintOf, type ResyncReport, type StartCommand } from '../../lib/wire/index.ts';
-import { type EndReport, Ends } from '../../lib/worker/fences.ts';
+import {
+  type Command,
+  type FactReport,
+  fingerprintOf,
+  type ReleaseCommand,
+  type ResyncReport,
+  type RunningJob,
+  type StartCommand,
+  type StopCommand,
+} from '../../lib/wire/index.ts';
+import { decideEnding, decideStart, type EndReport, Ends, type KeyState } from '../../lib/worker/fences.ts';
 import type { Life } from '../../lib/worker/life.ts';
 import { answerRound, type KeyView } from '../../lib/worker/round.ts';
 import type { ControlPlane } from './control-plane.ts';
+
+const BEAT_MS = 5_000;
 
 /** A command about one dispatch. */
 type DispatchCommand = Extract<Command, { readonly dispatchId: string }>;
@@ -17,6 +28,7 @@ export class PlayedWorker {
   readonly #plane: ControlPlane;
   readonly #lives = new Map<string, Pick<Life, 'command' | 'fence' | 'startedAt'>>();
   readonly #ends = new Map<string, Ends>();
+  #obeyed = 0;
 
   constructor(plane: ControlPlane, worker: string, session: string) {
     this.#plane = plane;
@@ -79,6 +91,90 @@ export class PlayedWorker {
   forget(key: string): void {
     this.#lives.delete(key);
     this.#ends.delete(key);
+  }
+
+  /**
+   * From now on it beats and answers each round, once, as things are then. `answers`: as soon as it is asked, `lateMs` after it said that it
+   * had, or never, though it says so of the first one (`loses`).
+   */
+  lives({
+    answers = true,
+    lateMs = 0,
+    loses = 0,
+  }: {
+    readonly answers?: boolean;
+    readonly lateMs?: number;
+    readonly loses?: number;
+  } = {}): void {
+    const answered: string[] = [];
+    const again = () => {
+      const [first] = this.question();
+      const isAsked = first?.pages === this.question().length && !answered.includes(first.round);
+      if (answers && isAsked) {
+        answered.push(first.round);
+        const pages = this.answer();
+        if (answered.length > loses) this.#plane.scheduler.after(lateMs, () => this.#plane.report(...pages));
+      }
+      void this.beat({ answered: answered.length > 0 });
+      this.#plane.scheduler.after(BEAT_MS, again);
+    };
+    again();
+  }
+
+  /** An end as it is remembered. */
+  remembers(report: EndReport): void {
+    this.#endsOf(report.key).record(report);
+  }
+
+  /** Does all that it was sent since it last did, as the runtime does, and says so. */
+  obey(): void {
+    const commands = this.inbox.slice(this.#obeyed);
+    this.#obeyed = this.inbox.length;
+    for (const command of commands) {
+      if (command.op === 'start') this.#start(command);
+      if (command.op === 'stop' || command.op === 'release') this.#end(command);
+    }
+  }
+
+  #start(command: StartCommand): void {
+    const { key, fence } = command;
+    const decision = decideStart(command, this.#state(key));
+    if (decision.do === 'keep')
+      this.up(key, this.#lives.get(key)?.startedAt, { ...command, fence: Math.max(fence, this.#lives.get(key)?.fence ?? 0) });
+    if (decision.do === 'start') this.up(key, this.#plane.now(), command);
+    if (decision.do === 'keep' || decision.do === 'start') this.#plane.report(this.started(key));
+    if (decision.do === 'refuse') this.#tell(command, 'refused', decision.refusal);
+    if (decision.do === 'answer') this.#tell(command, decision.type);
+    if (decision.do === 'repeat') this.#plane.report(decision.report);
+  }
+
+  #end(command: StopCommand | ReleaseCommand): void {
+    const { key, op, reason, fence: upTo } = command;
+    const decision = decideEnding(command, this.#state(key));
+    if (decision.do === 'repeat') this.#plane.report(decision.report);
+    if (decision.do !== 'end') return;
+    const answer = op === 'stop' ? 'stopped' : 'released';
+    const life = this.#lives.get(key);
+    this.#lives.delete(key);
+    this.#endsOf(key).sweep({ upTo, answer, reason });
+    if (life) this.#tell({ ...life.command, fence: life.fence }, answer, { startedAt: life.startedAt });
+    if (life?.fence !== upTo) this.#tell(command, answer);
+  }
+
+  #tell(
+    { key, dispatchId, fingerprint, fence }: StartCommand | StopCommand | ReleaseCommand,
+    type: EndReport['type'],
+    more: object = {},
+  ): void {
+    const report = { ...this.#says(type), key, dispatchId, fingerprint, fence, ...more } as EndReport;
+    this.#endsOf(key).record(report);
+    this.#plane.report(report);
+  }
+
+  #state(key: string): KeyState {
+    const { command, fence, startedAt } = this.#lives.get(key) ?? {};
+    const up = command && startedAt !== undefined ? { up: { ...command, fence: fence as number, startedAt } as RunningJob } : {};
+    return { ...up, ends: this.#endsOf(key), hasRoom: true, isDraining: false };
   }
 
   /** Reports that what is up at the key is up. */
