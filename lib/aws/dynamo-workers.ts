@@ -16,7 +16,7 @@ import { read, type Update, updateIf } from './conditional-write.ts';
 import { conditionFailure, translate, translated } from './errors.ts';
 import { expressed, setting } from './expression.ts';
 import { type Attributes, type Item, toItem } from './item.ts';
-import { decodePool, decodeWorker, encodeWorker, poolKey, workerKey } from './worker-item.ts';
+import { decodePool, decodeWorker, encodeWorker, NO_RECORD, poolKey, workerKey } from './worker-item.ts';
 
 export interface DynamoWorkersOptions {
   readonly dynamo: DynamoDBClient;
@@ -52,7 +52,7 @@ export function dynamoWorkers({ dynamo, workersTable: table, jobsTable, clock, i
     },
     poolState: cached(clock, maxAgeMs, async () => {
       const item = await read(dynamo, 'record "pool"', jobsTable, toItem(poolKey));
-      return item ? decodePool(item) : { state: 'open', generation: 1 };
+      return item ? decodePool(item) : NO_RECORD;
     }),
   };
 }

@@ -6,11 +6,13 @@ import { type AwsClients, awsClients } from './clients.ts';
 import type { PoolConfig } from './config.ts';
 import { dynamoDispatches } from './dynamo-dispatches.ts';
 import { dynamoJobs } from './dynamo-jobs.ts';
+import { dynamoPool, ownedKeysOfAll } from './dynamo-pool.ts';
 import { dynamoRecords } from './dynamo-records.ts';
 import { dynamoRestores } from './dynamo-restores.ts';
 import { dynamoRounds } from './dynamo-rounds.ts';
 import { dynamoRegistry, dynamoWorkers } from './dynamo-workers.ts';
 import { sfnMachine } from './sfn-machine.ts';
+import { sqsGauges } from './sqs-gauges.ts';
 import { sqsCommands, sqsInboxes, sqsInboxKeeper } from './sqs-inboxes.ts';
 import { sqsReports } from './sqs-reports.ts';
 import { sqsRequestBatches, sqsRequests } from './sqs-requests.ts';
@@ -54,7 +56,7 @@ export function workerPorts(config: PoolConfig, { dynamo, sqs }: AwsClients = aw
 
 /** What a client process works with. */
 export function clientPorts(config: PoolConfig, { dynamo, sqs, sfn }: AwsClients = awsClients(config)): ClientPorts {
-  const { jobsTable, workersTable, requestQueueUrl, resyncMachineArn } = config;
+  const { jobsTable, workersTable, retentionMs, leaseMs, requestQueueUrl, resyncMachineArn } = config;
   return {
     requests: sqsRequestBatches({ sqs, queueUrl: requestQueueUrl, ids }),
     records: dynamoRecords({ dynamo, jobsTable, workersTable, clock }),
@@ -62,6 +64,11 @@ export function clientPorts(config: PoolConfig, { dynamo, sqs, sfn }: AwsClients
       workers: dynamoWorkers({ dynamo, workersTable, jobsTable, clock, ids }),
       rounds: dynamoRounds({ dynamo, table: jobsTable }),
       machine: sfnMachine({ sfn, stateMachineArn: resyncMachineArn }),
+      pool: dynamoPool({ dynamo, table: jobsTable, ids }),
+      gauges: sqsGauges({ sqs, config }),
+      owned: (cursor) => ownedKeysOfAll(dynamo, jobsTable, cursor),
+      restores: dynamoRestores({ dynamo, jobsTable, workersTable, retentionMs, clock, ids }),
+      leaseMs,
     },
     clock,
     timer,

@@ -37,6 +37,13 @@ const schema: z.ZodType<Omit<WorkerRow, 'workerId'>> = z.object({
 export const poolKey = { pk: 'pool', sk: 'head' } as const;
 
 export function decodePool(item: Item): PoolState {
+/** What the pool is as long as nobody wrote its record. */
+export const NO_RECORD: PoolState = { state: 'open', generation: 1 };
+
+export function encodePool({ state, generation }: PoolState, rev: string): Attributes {
+  return { ...poolKey, v: version, rev, state, generation };
+}
+
   return decode('record "pool"', poolSchema, item);
 }
 

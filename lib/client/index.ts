@@ -19,6 +19,7 @@ export type { End, FingerprintMismatch, Outcome } from './observation.ts';
 export type { DrainReport, ResyncReport, WorkerHandle } from './operate.ts';
 export type { AnyPayload, In, Schema } from './payload.ts';
 export type { NotifyOptions, Pool, PoolOptions, StopOptions } from './pool.ts';
+export type { JobName, RecoverReport, RestoredJob } from './recover.ts';
 export type { Entry, StartTerms } from './start.ts';
 export type { Sent } from './start-many.ts';
 

@@ -7,6 +7,7 @@ import { type ListFilter, list } from './list.ts';
 import { type WorkerHandle, workerHandle } from './operate.ts';
 import { type AnyPayload, bytesOf, type In, type Schema } from './payload.ts';
 import type { ClientPorts } from './ports.ts';
+import { type RecoverReport, recover } from './recover.ts';
 import { type Entry, type StartTerms, startOf, subjectOf, valid } from './start.ts';
 import { type Sent, startMany } from './start-many.ts';
 
@@ -47,6 +48,12 @@ export interface Pool<P = AnyPayload, N = AnyPayload> extends Disposable {
   workers(options?: Abortable): AsyncIterable<WorkerDescription>;
   /** A handle by name; asks nothing. What it does throws `not-found` where there is no such worker. */
   worker(workerId: string): WorkerHandle;
+  /**
+   * For the operator, after a table was restored to an earlier moment: sets the records right by what the workers really run. Until it is
+   * over nothing is assigned, and starts wait; it takes at least half a minute, or a lease. Nothing else of the pool has to be stopped.
+   * Where the wait ends early the pool goes on recovering, and another call goes on with that. It leaves the pool open.
+   */
+  recover(wait: Wait): Promise<RecoverReport>;
 }
 
 export interface StopOptions extends Abortable {
@@ -125,6 +132,8 @@ export function createPool<S extends Schema = Schema<AnyPayload>, N extends Sche
         throw named(error, 'worker', 'grantOperate');
       }
     },
+
+    recover: async (wait) => recover(calls, wait),
 
     [Symbol.dispose]: () => calls.dispose(),
   };

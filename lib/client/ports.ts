@@ -3,7 +3,8 @@ import type { PoolError } from '../pool/errors.ts';
 import type { Job } from '../pool/job.ts';
 import type { Clock, Ids, Page, Timer, WorkerStore } from '../pool/ports.ts';
 import type { WorkerRow } from '../pool/worker.ts';
-import type { RoundMachine, RoundStore } from '../resync/ports.ts';
+import type { RestoreStore, RoundMachine, RoundStore } from '../resync/ports.ts';
+import type { PoolRecord, QueueGauges, RecoverPorts } from '../resync/recover.ts';
 import type { Request } from '../wire/index.ts';
 
 /** What a client needs of the world; `lib/aws` has each on a service, `lib/testing` each in memory. Methods may throw a `PoolError`. */
@@ -16,11 +17,20 @@ export interface ClientPorts {
   readonly ids: Ids;
 }
 
-/** What operating on workers takes, and no more: rows are changed, a round is asked for and looked at, and the rest is the control plane's. */
+/**
+ * What operating takes, and no more: rows are changed, a round is asked for and looked at, the pool's own record is written; and the rest is
+ * the control plane's.
+ */
 export interface OperatePorts {
   readonly workers: Pick<WorkerStore, 'get' | 'change'>;
   readonly rounds: Pick<RoundStore, 'get'>;
   readonly machine: Pick<RoundMachine, 'start'>;
+  readonly pool: PoolRecord;
+  readonly gauges: QueueGauges;
+  readonly owned: RecoverPorts['owned'];
+  readonly restores: Pick<RestoreStore, 'recovered'>;
+  /** The pool's lease, ms. */
+  readonly leaseMs: number;
 }
 
 export interface RequestBatchSender {

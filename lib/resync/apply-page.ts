@@ -7,7 +7,7 @@ import type { ResyncEntry, ResyncReport } from '../wire/index.ts';
 import { asReport, decideEntry } from './decide-entry.ts';
 import type { ResyncPorts } from './ports.ts';
 import { isKeyBusy, restoreHolder } from './restore.ts';
-import { type Asked, isComplete, type Round } from './round.ts';
+import { type Asked, isComplete, type Round, STILL_OPEN } from './round.ts';
 import { closeRound } from './run-round.ts';
 
 /** An entry that fails this often, or that no try can mend, is skipped and told of, and its round ends incomplete. */
@@ -63,8 +63,8 @@ async function applyEntries(ports: ResyncPorts, settings: PoolSettings, report: 
   let failure: unknown;
   for (const entry of report.entries) {
     try {
-      const rule = await applyEntry(ports, settings, report, entry, row, asked.get(entry.key));
-      counts[rule] = (counts[rule] ?? 0) + 1;
+      const said = await applyEntry(ports, settings, report, entry, row, asked.get(entry.key));
+      for (const name of said) counts[name] = (counts[name] ?? 0) + 1;
     } catch (error) {
       if (error instanceof PoolError && error.code === 'not-permitted') throw error;
       const isHopeless = error instanceof PoolError && !error.retryable;
@@ -81,6 +81,7 @@ async function applyEntries(ports: ResyncPorts, settings: PoolSettings, report: 
   return { skipped, counts };
 }
 
+/** The rule that it fell under, and whether that leaves something open. */
 async function applyEntry(
   ports: ResyncPorts,
   settings: PoolSettings,
@@ -88,12 +89,12 @@ async function applyEntry(
   entry: ResyncEntry,
   row: WorkerRow,
   asked: Asked | undefined,
-): Promise<string> {
+): Promise<readonly string[]> {
   // An entry of another fence than the asked one says something that was not asked.
   const answering = { worker, session, at, ...(asked && asked.fence === entry.fence ? { asked } : {}) };
   if (entry.state === 'refused') {
     const report = asReport(entry, answering);
-    if (isKeyBusy(report) && (await restoreHolder(ports, settings, report))) return 'holder restored';
+    if (isKeyBusy(report) && (await restoreHolder(ports, settings, report))) return ['holder restored'];
   }
   for (let tries = 0; tries < TRIES; tries++) {
     const job = await ports.jobs.get(entry.key);
@@ -115,7 +116,9 @@ async function applyEntry(
       fence: entry.fence,
     });
     const carried = await carryOut({ ports, settings, checksOwner: false, settlesInCommit: true }, decision, job?.rev);
-    if (carried.outcome === 'done') return decision.rule;
+    const isOpen =
+      entry.state === 'starting' || decision.effects?.some((effect) => effect.type === 'tell' && effect.command.op === 'confirm');
+    if (carried.outcome === 'done') return isOpen ? [decision.rule, STILL_OPEN] : [decision.rule];
   }
   throw new PoolError('contended', `entry of key ${JSON.stringify(entry.key)}: overtaken ${TRIES} times`, { retryable: true });
 }

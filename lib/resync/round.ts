@@ -29,9 +29,12 @@ export interface Round {
   readonly applied: ReadonlySet<number>;
   /** Entries that failed each time and were given up on; a round with any of them ends incomplete. */
   readonly skipped: number;
-  /** What became of the entries, by routing rule. */
+  /** What became of the entries, by routing rule; and beside the rules, how many of them are `STILL_OPEN`. */
   readonly counts: Readonly<Record<string, number>>;
 }
+
+/** Entries that leave something open which only another round can tell: the worker is to confirm what it runs, or a start has not returned. */
+export const STILL_OPEN = 'still open';
 
 /** One page of what the worker is asked about, as it was known when the round was armed. */
 export interface AskedPage {

@@ -90,6 +90,15 @@ export class MemoryDispatches implements DispatchStore {
     if (stored) this.#records.set(dispatchId, { dispatch: stored.dispatch });
   }
 
+  /** The records as they are now; calling it puts them back as they were. */
+  backup(): () => void {
+    const kept = new Map(this.#records);
+    return () => {
+      for (const id of [...this.#records.keys()]) this.delete(id);
+      for (const stored of kept.values()) this.#write(stored);
+    };
+  }
+
   #live(dispatchId: string): Stored | undefined {
     const stored = this.#records.get(dispatchId);
     const expired = stored && 'expiresAt' in stored.dispatch && stored.dispatch.expiresAt < this.#options.clock.now();

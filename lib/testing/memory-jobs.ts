@@ -1,5 +1,6 @@
 import { type EpochMs, isOwned, type Job } from '../pool/job.ts';
 import type { Clock, Commit, DispatchChange, DueJob, JobStore, Page, Versioned } from '../pool/ports.ts';
+import type { OwnedKey } from '../resync/recover.ts';
 import { frozen, type IndexLag, noLag } from './frozen.ts';
 import type { MemoryDispatches } from './memory-dispatches.ts';
 
@@ -69,6 +70,12 @@ export class MemoryJobs implements JobStore {
     return page(keys, cursor, this.#options.pageSize);
   }
 
+  /** Every owned key with its worker. */
+  async owned(cursor?: string): Promise<Page<OwnedKey>> {
+    const { items, ...more } = page([...this.#owners.keys()], cursor, this.#options.pageSize);
+    return { items: items.map((key) => ({ key, worker: this.#owners.get(key) ?? '' })), ...more };
+  }
+
   /** Keys that wait, due or not. */
   async pendingKeys(cursor?: string): Promise<Page<string>> {
     return page([...this.#waiting.keys()], cursor, this.#options.pageSize);
@@ -92,6 +99,20 @@ export class MemoryJobs implements JobStore {
     this.#write(key, undefined);
   }
 
+  /** The records as they are now; calling it puts them back as they were. */
+  backup(): () => void {
+    const kept = new Map(this.#records);
+    return () => {
+      for (const key of new Set([...this.#records.keys(), ...kept.keys()])) {
+        this.#write(key, undefined);
+        const versioned = kept.get(key);
+        if (!versioned) continue;
+        this.#records.set(key, versioned);
+        this.#written(key, undefined, versioned.record);
+      }
+    };
+  }
+
   #live(key: string): Versioned<Job> | undefined {
     const versioned = this.#records.get(key);
     const record = versioned?.record;
@@ -105,6 +126,10 @@ export class MemoryJobs implements JobStore {
     const before = this.#live(key)?.record;
     if (record) this.#records.set(key, { record, rev: `rev-${++this.#revisions}` });
     else this.#records.delete(key);
+    this.#written(key, before, record);
+  }
+
+  #written(key: string, before: Job | undefined, record: Job | undefined): void {
     (this.#options.lag ?? noLag)(() => this.#index(key));
     this.#options.observe?.(key, before, record);
   }

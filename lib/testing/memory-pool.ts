@@ -209,11 +209,16 @@ export class MemoryPool {
   #clientPorts(process: Process): ClientPorts {
     const ports = this.services.clientPorts({ clock: process, timer: process, ids: this.#ids });
     const single = this.#calls.port(ports.requests, 'requests', process);
-    const { workers, rounds, machine } = ports.operate;
+    const { workers, rounds, machine, pool, gauges, restores } = ports.operate;
+    const { recovered } = this.#calls.port(restores, 'restores', process);
     return {
       ...ports,
       records: this.#calls.port(ports.records, 'records', process),
       operate: {
+        ...ports.operate,
+        restores: { recovered },
+        pool: this.#calls.port(pool, 'pool', process),
+        gauges: this.#calls.port(gauges, 'gauges', process),
         workers: this.#calls.port(workers, 'workers', process),
         rounds: this.#calls.port(rounds, 'rounds', process),
         machine: this.#calls.port(machine, 'machine', process),

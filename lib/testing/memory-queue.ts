@@ -1,4 +1,5 @@
 import type { Clock, Timer } from '../pool/ports.ts';
+import type { Depth } from '../resync/recover.ts';
 
 /**
  * One SQS queue in memory.
@@ -85,6 +86,13 @@ export class MemoryQueue {
   /** How many messages are on it, hidden ones included. */
   get size(): number {
     return this.#kept().length;
+  }
+
+  /** As SQS counts them: those that anybody may take, and those that are hidden. */
+  get depth(): Depth {
+    const now = this.#options.clock.now();
+    const taken = this.#kept().filter(({ visibleAt }) => visibleAt > now).length;
+    return { waiting: this.size - taken, taken };
   }
 
   send(message: NewMessage): void {

@@ -50,6 +50,15 @@ export class MemoryRestores implements RestoreStore {
     return { items: this.#recovered.get(generation) ?? [] };
   }
 
+  /** What is known of recoveries as it is now; calling it puts that back. */
+  backup(): () => void {
+    const kept = new Map(this.#recovered);
+    return () => {
+      this.#recovered.clear();
+      for (const [generation, recovered] of kept) this.#recovered.set(generation, recovered);
+    };
+  }
+
   #conditions({ key, dispatch, displaced, by }: Restoration, expected: string | undefined): Readonly<Record<RestoreCondition, boolean>> {
     const { jobs, dispatches, workers } = this.#options;
     const row = workers.peek(by.worker);

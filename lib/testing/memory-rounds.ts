@@ -59,6 +59,17 @@ export class MemoryRounds implements RoundStore {
     return { outcome: 'won', current };
   }
 
+  /** Rounds and pages as they are now; calling it puts them back as they were. */
+  backup(): () => void {
+    const [rounds, pages] = [new Map(this.#rounds), new Map(this.#pages)];
+    return () => {
+      for (const token of this.#rounds.keys()) this.#rounds.delete(token);
+      for (const name of this.#pages.keys()) this.#pages.delete(name);
+      for (const [token, round] of rounds) this.#rounds.set(token, round);
+      for (const [name, page] of pages) this.#pages.set(name, page);
+    };
+  }
+
   /** Every round as it is. */
   all(): readonly Round[] {
     return [...this.#rounds.values()];

@@ -1,4 +1,4 @@
-import type { ClientPorts, RecordReader, RequestBatchSender } from '../client/ports.ts';
+import type { ClientPorts, OperatePorts, RecordReader, RequestBatchSender } from '../client/ports.ts';
 import type { Source } from '../pool/batch.ts';
 import type { Dispatch } from '../pool/dispatch.ts';
 import type { Job } from '../pool/job.ts';
@@ -21,11 +21,14 @@ export interface MemoryServicesOptions {
   readonly clock: Clock;
   readonly timer: Timer;
   readonly retentionMs?: number;
+  /** The pool's; default 30 000. */
+  readonly leaseMs?: number;
   readonly lag?: IndexLag;
   readonly disturbance?: { readonly requests?: Disturbance; readonly reports?: Disturbance; readonly inboxes?: Disturbance };
   readonly observe?: { readonly job?: JobObserver; readonly dispatch?: DispatchObserver; readonly worker?: WorkerObserver };
 }
 
+const DEFAULT_LEASE_MS = 30_000;
 export const FUNCTION_TIMEOUT_MS = 10_000;
 /** As deployed: six times the time that a function may take. */
 const VISIBILITY_MS = 6 * FUNCTION_TIMEOUT_MS;
@@ -128,7 +131,7 @@ export class MemoryServices {
     readonly timer?: Timer;
     readonly ids?: Ids;
   } = {}): ClientPorts {
-    const { jobs, dispatches, workers, rounds, machine } = this;
+    const { jobs, dispatches, workers, rounds, restores, machine } = this;
     const requests: RequestBatchSender = {
       send: async (all) => {
         for (const request of all) this.#request(request);
@@ -142,7 +145,17 @@ export class MemoryServices {
       keysOwnedBy: (workerId, cursor) => jobs.ownedBy(workerId, cursor),
       workers: async () => workers.all(),
     };
-    return { requests, records, operate: { workers, rounds, machine }, clock, timer, ids };
+    const operate: OperatePorts = {
+      ...{ workers, rounds, restores, machine, leaseMs: this.#options.leaseMs ?? DEFAULT_LEASE_MS },
+      pool: { get: () => workers.poolState(0), change: (read, next) => workers.changePool(read, next) },
+      gauges: {
+        requests: async () => this.requests.depth,
+        reports: async () => this.reports.depth,
+        inbox: async (session) => this.inboxes.queue(session)?.depth ?? { waiting: 0, taken: 0 },
+      },
+      owned: (cursor) => jobs.owned(cursor),
+    };
+    return { requests, records, operate, clock, timer, ids };
   }
 
   /** Where a batch of the queue's messages came from. */
@@ -159,6 +172,17 @@ export class MemoryServices {
           ...(group === undefined ? {} : { group, deduplicationId: this.#ids.next() }),
         });
       },
+    };
+  }
+
+  /** Either table as it is now; calling it puts that back, as a table restored to an earlier moment has it. */
+  backup(table: 'jobs' | 'workers'): () => void {
+    if (table === 'workers') return this.workers.backup();
+    const pool = this.workers.peekPool();
+    const records = [this.jobs, this.dispatches, this.rounds, this.restores].map((store) => store.backup());
+    return () => {
+      for (const restore of records) restore();
+      this.workers.setPool(pool);
     };
   }
 

@@ -75,6 +75,13 @@ export class MemoryWorkers implements WorkerStore, Registry {
     return this.#pool;
   }
 
+  /** As `PoolRecord.change`. */
+  async changePool(read: PoolState, next: PoolState): Promise<boolean> {
+    if (this.#pool.state !== read.state || this.#pool.generation !== read.generation) return false;
+    this.setPool(next);
+    return true;
+  }
+
   /** Every row as it is. */
   all(): readonly WorkerRow[] {
     return [...this.#rows.values()];
@@ -88,6 +95,15 @@ export class MemoryWorkers implements WorkerStore, Registry {
   delete(workerId: string): void {
     this.#rows.delete(workerId);
     this.#listed.delete(workerId);
+  }
+
+  /** The rows as they are now; calling it puts them back as they were. */
+  backup(): () => void {
+    const kept = new Map(this.#rows);
+    return () => {
+      for (const workerId of this.#rows.keys()) if (!kept.has(workerId)) this.delete(workerId);
+      for (const row of kept.values()) this.#write(row);
+    };
   }
 
   #change(workerId: string, session: string, when: (row: WorkerRow) => boolean, change: Partial<WorkerRow>): WorkerRow | undefined {

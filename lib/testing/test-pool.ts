@@ -86,6 +86,8 @@ export interface TestPool extends AsyncDisposable {
   };
   /** Deletes the job record of the key, as a fault. */
   deleteRecord(key: string): void;
+  /** Either table as it is now. Calling what it returns puts that back, as a fault: a table restored to an earlier moment, for `client.recover()`. */
+  backup(table: 'jobs' | 'workers'): () => void;
 }
 
 export interface TestWorker {
@@ -230,6 +232,10 @@ class MemoryTestPool implements TestPool {
 
   deleteRecord(key: string): void {
     this.#pool.services.jobs.delete(key);
+  }
+
+  backup(table: 'jobs' | 'workers'): () => void {
+    return this.#pool.services.backup(table);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

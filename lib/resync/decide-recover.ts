@@ -1,0 +1,90 @@
+import type { PoolState, WorkerRow } from '../pool/worker.ts';
+import { type Round, STILL_OPEN } from './round.ts';
+
+/**
+ * What comes next after a table was restored to an earlier moment, by what was looked at.
+ *
+ *     begin      the pool recovers: nothing is assigned from here on, and starts wait
+ *     settle     until nobody decides by an earlier state any more. A function looks at the pool through a cache, and lives for
+ *                seconds; a worker whose row went with the restore has a lease to find that out and stop; one that was evicted, likewise
+ *     empty      until every start that was ever sent has been taken, so that it is up, over, or said to be starting
+ *     reassign   jobs that name a worker of whom there is no row: nobody else would ever look for them
+ *     ask        each worker what it runs, until nothing of its answer is still open
+ *     empty      until what they reported is handled
+ *     open       what waits is assigned; done once everybody knows
+ *
+ * A worker that registers meanwhile takes its turn from where the others are.
+ */
+export interface Looked {
+  readonly pool: PoolState;
+  readonly rows: readonly WorkerRow[];
+  /** The pool's lease, ms. */
+  readonly leaseMs: number;
+  /** In which generation this recovery recovers; absent before it began. */
+  readonly generation?: number;
+  /** For how long at least the pool has been as it is, ms. */
+  readonly sinceMs: number;
+  /** Queues that were seen empty since everything settled; an inbox by its session. */
+  readonly empty: ReadonlySet<string>;
+  readonly isReassigned: boolean;
+  /** Sessions of whose answer nothing is open. */
+  readonly answered: ReadonlySet<string>;
+}
+
+export type RecoverStep =
+  /** Writes that state, where it is not there yet. */
+  | { readonly step: 'begin'; readonly pool: PoolState }
+  | { readonly step: 'settle'; readonly forMs: number; readonly revoked: readonly string[] }
+  | { readonly step: 'empty'; readonly queues: readonly string[] }
+  | { readonly step: 'reassign' }
+  | { readonly step: 'ask'; readonly rows: readonly WorkerRow[] }
+  | { readonly step: 'open'; readonly pool: PoolState }
+  /** It is open; until everybody knows. */
+  | { readonly step: 'tell'; readonly forMs: number }
+  | { readonly step: 'done' };
+
+/** What the two queues of the pool are called here; an inbox is called by its session. */
+export const REQUESTS = 'request queue';
+export const REPORTS = 'report queue';
+
+/** How old the pool's state may be that a function goes by, ms. */
+const CACHE_MS = 5_000;
+/** The longest that a function lives which assigns, ms. */
+const FUNCTION_MS = 20_000;
+const MARGIN_MS = 5_000;
+
+export function decideRecover({ pool, rows, leaseMs, generation, sinceMs, empty, isReassigned, answered }: Looked): RecoverStep {
+  const isOurs = pool.generation === generation;
+  if (isOurs && pool.state === 'open') return sinceMs < CACHE_MS ? { step: 'tell', forMs: CACHE_MS - sinceMs } : { step: 'done' };
+  // Not begun, or closed meanwhile, restored once more, begun anew by somebody else.
+  if (!isOurs || pool.state !== 'recovering') return { step: 'begin', pool: { state: 'recovering', generation: generationOf(pool, rows) } };
+
+  const forMs = Math.max(CACHE_MS + FUNCTION_MS + MARGIN_MS, leaseMs, ...rows.map((row) => row.leaseMs)) - sinceMs;
+  const revoked = rows.flatMap(({ state, workerId }) => (state === 'revoked' ? [workerId] : []));
+  if (forMs > 0 || revoked.length > 0) return { step: 'settle', forMs: Math.max(forMs, 0), revoked };
+
+  const present = rows.filter(isPresent);
+  const full = [REQUESTS, ...present.map(({ session }) => session)].filter((queue) => !empty.has(queue));
+  if (full.length > 0) return { step: 'empty', queues: full };
+  if (!isReassigned) return { step: 'reassign' };
+  const unanswered = present.filter(({ session }) => !answered.has(session));
+  if (unanswered.length > 0) return { step: 'ask', rows: unanswered };
+  if (!empty.has(REPORTS)) return { step: 'empty', queues: [REPORTS] };
+  return { step: 'open', pool: { state: 'open', generation: pool.generation } };
+}
+
+/** Above every one that a row was stamped with. A recovery that no row is above, and that is not over, is gone on with. */
+function generationOf(pool: PoolState, rows: readonly WorkerRow[]): number {
+  const highest = Math.max(0, ...rows.map(({ generation = 0 }) => generation));
+  if (pool.state === 'recovering' && pool.generation >= highest) return pool.generation;
+  return Math.max(highest, pool.generation) + 1;
+}
+
+/** Whether the answer leaves nothing to be confirmed, and no start that may yet come up. */
+export function isConclusive({ counts }: Pick<Round, 'counts'>): boolean {
+  return (counts[STILL_OPEN] ?? 0) === 0;
+}
+
+export function isPresent({ state }: Pick<WorkerRow, 'state'>): boolean {
+  return state === 'active' || state === 'draining';
+}

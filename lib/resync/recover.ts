@@ -1,0 +1,288 @@
+import type { Job } from '../pool/job.ts';
+import type { Clock, Page, RequestSender, WorkerStore } from '../pool/ports.ts';
+import type { PoolState, WorkerRow } from '../pool/worker.ts';
+import { decideRecover, isConclusive, isPresent, type Looked, REPORTS, REQUESTS, type RecoverStep } from './decide-recover.ts';
+import type { RoundMachine, RoundStore } from './ports.ts';
+import { executionName } from './run-round.ts';
+
+/**
+ * What an operator runs after a table was restored to an earlier moment: somebody who looks, again and again, and does what comes next,
+ * until the pool is open. That writes the pool's record and the generation of rows, enqueues `assign` and starts rounds, and no more:
+ * what a worker's answer comes to is decided, and what is missing restored, by the functions, as at any other time.
+ *
+ * Authoritative are the pool's record and what the workers answer. What is kept here are looks, which the next one has to take anew: the time
+ * that somebody else waited proves nothing. So whoever dies is replaced by calling it again:
+ *
+ *     died before the pool's record   nothing has happened
+ *     while the pool recovers         nothing is assigned, for as long as it takes, and all else goes on; the sweep stamps the rows.
+ *                                     The next one goes on in the same generation
+ *     once it is open                 it is done; to do all of it once more would do no harm
+ *
+ * Two at a time come to the same generation and ask the same workers; when one opens the pool, the other is done as well.
+ */
+export interface RecoverPorts {
+  readonly pool: PoolRecord;
+  readonly gauges: QueueGauges;
+  readonly workers: Pick<WorkerStore, 'change'>;
+  /** Every row. */
+  rows(): Promise<readonly WorkerRow[]>;
+  /** Keys with the worker that owns them. A hint: never take absence from it as a fact. */
+  owned(cursor?: string): Promise<Page<OwnedKey>>;
+  /** Keys of jobs that wait. A hint, likewise. */
+  pendingKeys(cursor?: string): Promise<Page<string>>;
+  /** Consistent. */
+  jobs(keys: readonly string[]): Promise<ReadonlyMap<string, Job>>;
+  readonly rounds: Pick<RoundStore, 'get'>;
+  readonly machine: Pick<RoundMachine, 'start'>;
+  readonly requests: RequestSender;
+  readonly clock: Clock;
+}
+
+export interface OwnedKey {
+  readonly key: string;
+  readonly worker: string;
+}
+
+/** The record of the pool's state and generation. */
+export interface PoolRecord {
+  /** Consistent. */
+  get(): Promise<PoolState>;
+  /** Writes `next` where the record still is as it was read. False: it is not. A retry that meets its own write has won. */
+  change(read: PoolState, next: PoolState): Promise<boolean>;
+}
+
+/** How full queues are: approximately, and some seconds old. One that is not there is empty. */
+export interface QueueGauges {
+  requests(): Promise<Depth>;
+  reports(): Promise<Depth>;
+  inbox(session: string): Promise<Depth>;
+}
+
+export interface Depth {
+  /** Messages that anybody may take now. */
+  readonly waiting: number;
+  /** Messages that somebody has taken and not deleted yet, or that wait for their next try. */
+  readonly taken: number;
+}
+
+/** What a recovery has come to. */
+export interface RecoverProgress {
+  readonly step: RecoverStep;
+  readonly generation?: number;
+  /** Worker sessions that were asked. */
+  readonly asked: number;
+  readonly rounds: number;
+  /** Workers of whose answer something could not be applied, however often they were asked, and how much. */
+  readonly undecided: readonly { readonly workerId: string; readonly skipped: number }[];
+  /** Jobs that ran and that nobody runs, known once the pool is about to be opened. */
+  readonly again: readonly { readonly key: string; readonly dispatchId: string }[];
+}
+
+/** A gauge has to say twice, this far apart, that a queue is empty, ms. */
+const TWICE_MS = 3_000;
+/** What goes by between two looks counts as so much at most, ms: that a clock was set proves nothing. */
+const LONGEST_STEP_MS = 5_000;
+/** A worker of whose answer something could not be applied is asked so often. */
+const ROUNDS = 3;
+/** Calls in the air at once. */
+const AT_ONCE = 10;
+
+/** A worker that is asked. */
+interface Asking {
+  readonly workerId: string;
+  /** A round whose answer does not count: it was there before, or left something open. */
+  before: string | undefined;
+  /** An execution's name that was used. */
+  started?: string;
+  rounds: number;
+  skipped: number;
+  isAnswered: boolean;
+}
+
+export class Recovery {
+  readonly #ports: RecoverPorts;
+  readonly #leaseMs: number;
+  #step: RecoverStep | undefined;
+  #generation: number | undefined;
+  #lookedAt: number | undefined;
+  #sinceMs = 0;
+  #emptyAt = new Map<string, number>();
+  #empty = new Set<string>();
+  #isReassigned = false;
+  #asking = new Map<string, Asking>();
+  #again: RecoverProgress['again'] = [];
+
+  /** `leaseMs`: the pool's. */
+  constructor(ports: RecoverPorts, leaseMs: number) {
+    this.#ports = ports;
+    this.#leaseMs = leaseMs;
+  }
+
+  /** One look, and what is to be done by it. True: the pool is open. */
+  async pass(): Promise<boolean> {
+    const [pool, rows] = await Promise.all([this.#ports.pool.get(), this.#ports.rows()]);
+    this.#tick();
+    if (pool.generation === this.#generation) await this.#stamp(rows, pool.generation);
+    const step = decideRecover(this.#looked(pool, rows));
+    this.#step = step;
+    await this.#take(step, pool, rows);
+    return step.step === 'done';
+  }
+
+  get progress(): RecoverProgress | undefined {
+    const all = [...this.#asking.values()];
+    return (
+      this.#step && {
+        step: this.#step,
+        ...(this.#generation === undefined ? {} : { generation: this.#generation }),
+        asked: all.length,
+        rounds: all.reduce((sum, { rounds }) => sum + rounds, 0),
+        undecided: all.flatMap(({ workerId, skipped, isAnswered }) => (isAnswered && skipped > 0 ? [{ workerId, skipped }] : [])),
+        again: this.#again,
+      }
+    );
+  }
+
+  #looked(pool: PoolState, rows: readonly WorkerRow[]): Looked {
+    return {
+      pool,
+      rows,
+      leaseMs: this.#leaseMs,
+      ...(this.#generation === undefined ? {} : { generation: this.#generation }),
+      sinceMs: this.#sinceMs,
+      empty: this.#empty,
+      isReassigned: this.#isReassigned,
+      answered: new Set([...this.#asking].flatMap(([session, { isAnswered }]) => (isAnswered ? [session] : []))),
+    };
+  }
+
+  #tick(): void {
+    const now = this.#ports.clock.now();
+    this.#sinceMs += Math.min(Math.max(now - (this.#lookedAt ?? now), 0), LONGEST_STEP_MS);
+    this.#lookedAt = now;
+  }
+
+  async #take(step: RecoverStep, pool: PoolState, rows: readonly WorkerRow[]): Promise<void> {
+    switch (step.step) {
+      case 'begin':
+        if (isSame(pool, step.pool) || (await this.#ports.pool.change(pool, step.pool))) this.#begin(step.pool.generation);
+        return;
+      case 'empty':
+        return atOnce(step.queues, (queue) => this.#gauge(queue));
+      case 'reassign':
+        return this.#reassign(rows);
+      case 'ask':
+        return atOnce(step.rows, (row) => this.#ask(row));
+      case 'open':
+        // As long as nothing is assigned, what waits is what is not up.
+        this.#again = await this.#waiting();
+        if (await this.#ports.pool.change(pool, step.pool)) this.#sinceMs = 0;
+        return;
+      case 'settle':
+      case 'tell':
+      case 'done':
+        return;
+      default:
+        return step satisfies never;
+    }
+  }
+
+  /** Whatever was seen before is to be seen anew. */
+  #begin(generation: number): void {
+    this.#generation = generation;
+    this.#lookedAt = undefined;
+    this.#sinceMs = 0;
+    this.#emptyAt = new Map();
+    this.#empty = new Set();
+    this.#isReassigned = false;
+    this.#asking = new Map();
+  }
+
+  /** What is not stamped is restored nothing, and given nothing once the pool is open. */
+  async #stamp(rows: readonly WorkerRow[], generation: number): Promise<void> {
+    const others = rows.filter((row) => isPresent(row) && row.generation !== generation);
+    await atOnce(others, async ({ workerId, session }) => {
+      await this.#ports.workers.change(workerId, { session, states: ['active', 'draining'] }, { generation });
+    });
+  }
+
+  /** What comes later than the moment at which a queue was empty was decided by the records as they are now. */
+  async #gauge(queue: string): Promise<void> {
+    const { waiting, taken } = await this.#depthOf(queue);
+    // A request that fails waits for its next try: a stop whose record is missing, for as long as it is.
+    if (waiting > 0 || (taken > 0 && queue !== REQUESTS)) this.#emptyAt.delete(queue);
+    else if (this.#sinceMs - this.#emptyAtFirst(queue) >= TWICE_MS) this.#empty.add(queue);
+  }
+
+  #emptyAtFirst(queue: string): number {
+    const at = this.#emptyAt.get(queue) ?? this.#sinceMs;
+    this.#emptyAt.set(queue, at);
+    return at;
+  }
+
+  #depthOf(queue: string): Promise<Depth> {
+    const { gauges } = this.#ports;
+    if (queue === REQUESTS) return gauges.requests();
+    return queue === REPORTS ? gauges.reports() : gauges.inbox(queue);
+  }
+
+  /** The request function looks at the row itself, and declares the owner lost where there is none. */
+  async #reassign(rows: readonly WorkerRow[]): Promise<void> {
+    const { owned, requests } = this.#ports;
+    const known = new Set(rows.map(({ workerId }) => workerId));
+    let cursor: string | undefined;
+    do {
+      const page = await owned(cursor);
+      const orphans = page.items.filter(({ worker }) => !known.has(worker));
+      await requests.send(orphans.map(({ key }) => ({ op: 'assign', key })));
+      cursor = page.cursor;
+    } while (cursor !== undefined);
+    this.#isReassigned = true;
+  }
+
+  async #waiting(): Promise<RecoverProgress['again']> {
+    const { pendingKeys, jobs } = this.#ports;
+    const again: { readonly key: string; readonly dispatchId: string }[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await pendingKeys(cursor);
+      for (const job of (await jobs(page.items)).values()) {
+        const { key, dispatchId } = job;
+        if (job.status === 'pending' && job.startedAt !== undefined) again.push({ key, dispatchId });
+      }
+      cursor = page.cursor;
+    } while (cursor !== undefined);
+    return again;
+  }
+
+  async #ask(row: WorkerRow): Promise<void> {
+    const { rounds, machine, clock } = this.#ports;
+    const { workerId, session } = row;
+    const asking = this.#asking.get(session) ?? { workerId, before: row.round, rounds: 0, skipped: 0, isAnswered: false };
+    this.#asking.set(session, asking);
+    const round = row.round === undefined || row.round === asking.before ? undefined : await rounds.get(row.round);
+    if (round?.state === 'open' || round?.state === 'armed') return;
+    if (round?.state === 'resolved') {
+      asking.before = round.token;
+      asking.rounds += 1;
+      asking.skipped = round.skipped;
+      asking.isAnswered = isConclusive(round) && (round.skipped === 0 || asking.rounds >= ROUNDS);
+      // What it confirmed may still be on the report queue.
+      if (asking.isAnswered) this.#empty.delete(REPORTS);
+      return;
+    }
+    // A name that was used at this beat and minute comes to nothing, so there will be another at the next.
+    const name = executionName(row, clock.now());
+    if (name === asking.started) return;
+    await machine.start(name, { worker: workerId, session });
+    asking.started = name;
+  }
+}
+
+function isSame(one: PoolState, other: PoolState): boolean {
+  return one.state === other.state && one.generation === other.generation;
+}
+
+async function atOnce<T>(all: readonly T[], work: (each: T) => Promise<void>): Promise<void> {
+  for (let from = 0; from < all.length; from += AT_ONCE) await Promise.all(all.slice(from, from + AT_ONCE).map(work));
+}

@@ -1,0 +1,89 @@
+import { describe, expect, test } from 'vitest';
+import { createTestPool, recordingHandler, type TestPool } from '../../lib/testing/index.ts';
+
+const WAIT = { timeoutMs: 10 * 60_000 };
+
+async function up(pool: TestPool, key: string, dispatchId: string, options: { readonly ifBusy?: 'replace' } = {}): Promise<void> {
+  await (await pool.client.start(key, `payload of ${dispatchId}`, { dispatchId, ...options })).outcome();
+  await pool.until(() => pool.ownerOf(key) !== undefined, { withinMs: pool.lease });
+}
+
+/** Where each key really runs, every handler of it. */
+function running(pool: TestPool, workers: readonly { readonly workerId: string; readonly jobs: readonly string[] }[]) {
+  const all = workers.flatMap(({ workerId, jobs }) => jobs.map((key) => ({ key, workerId })));
+  const twice = all.filter(({ key }, index) => all.findIndex((other) => other.key === key) !== index);
+  expect(twice).toEqual([]);
+  for (const { key, workerId } of all) expect(pool.ownerOf(key)?.workerId).toBe(workerId);
+  return new Set(all.map(({ key }) => key));
+}
+
+async function aPool(workers = 2) {
+  const handler = recordingHandler();
+  const pool = await createTestPool({ handler, workers: 0 });
+  const all = [];
+  for (let i = 0; i < workers; i++) all.push(await pool.addWorker());
+  return { handler, pool, workers: all };
+}
+
+/** Starts a job at a key of that name which is then up there. */
+async function upAt(pool: TestPool, workerId: string | undefined, name: string): Promise<string> {
+  for (let i = 1; ; i++) {
+    const key = `${name}-${i}`;
+    await up(pool, key, `${key}-first`);
+    if (workerId === undefined || pool.ownerOf(key)?.workerId === workerId) return key;
+    await pool.client.stop(key);
+    await pool.client.dispatch(`${key}-first`).ended(WAIT);
+  }
+}
+
+describe('after the Jobs table was restored to an earlier moment', () => {
+  test('what really runs has its records again, nothing is doubled or started, no fence is below one in use, and what is lost is named (G5)', async () => {
+    const { handler, pool, workers } = await aPool();
+    await using _ = pool;
+    const [crashing, staying] = workers.map(({ workerId }) => workerId);
+    const kept = await upAt(pool, staying, 'kept');
+    const moved = await upAt(pool, crashing, 'moved');
+    const gone = await upAt(pool, crashing, 'gone');
+    const finished = await upAt(pool, staying, 'finished');
+    const stopped = await upAt(pool, staying, 'stopped');
+    const replaced = await upAt(pool, staying, 'replaced');
+    const restore = pool.backup('jobs');
+
+    workers[0]?.crash();
+    const isElsewhere = (key: string) => pool.ownerOf(key)?.workerId === staying;
+    await pool.until(() => isElsewhere(moved) && isElsewhere(gone), { withinMs: 4 * pool.lease });
+    workers.push(await pool.addWorker());
+    handler.finish(finished, 'well');
+    handler.finish(gone, 'well');
+    await pool.client.stop(stopped);
+    const [endedAt] = await Promise.all([finished, gone, stopped].map((key) => pool.client.dispatch(`${key}-first`).ended(WAIT)));
+    await up(pool, replaced, 'second', { ifBusy: 'replace' });
+    const fresh = await upAt(pool, undefined, 'fresh');
+    const live = [kept, moved, replaced, fresh];
+    const before = await Promise.all(live.map((key) => pool.client.describe(key)));
+    await pool.advance(1_000);
+    const starts = handler.starts.length;
+    restore();
+
+    const report = await pool.client.recover(WAIT);
+    const after = await Promise.all(live.map((key) => pool.client.describe(key)));
+    for (const [index, job] of before.entries()) {
+      if (job?.status !== 'running') throw new Error(`${JSON.stringify(job)} did not run`);
+      const { dispatchId, fence, owner, startedAt } = job;
+      expect(after[index]).toMatchObject({ status: 'running', dispatchId, fence, owner, startedAt });
+    }
+    expect(report).toMatchObject({ generation: 2, workers: 2, undecided: [] });
+    expect(Object.fromEntries(report.restored.map(({ key, how }) => [key, how]))).toEqual({
+      ...{ [fresh]: 'restored', [replaced]: 'replaced', [moved]: 'raised' },
+    });
+    expect(report.lost).toEqual([{ key: replaced, dispatchId: `${replaced}-first` }]);
+    const { end } = await pool.client.dispatch(`${replaced}-first`).peek();
+    expect(end).toMatchObject({ status: 'failed', error: { code: 'lost-in-restore' } });
+    // A worker remembers for an hour what ended there; not that somebody had asked for it, and what ended elsewhere nobody asks it about.
+    expect(await pool.client.dispatch(`${finished}-first`).ended(WAIT)).toEqual(endedAt);
+    expect(report.again).toEqual([gone, stopped].map((key) => ({ key, dispatchId: `${key}-first` })));
+    await pool.until(() => handler.live.has(gone) && handler.live.has(stopped), { withinMs: pool.lease });
+    expect(handler.starts.slice(starts).map(({ key }) => key)).toHaveLength(2);
+    expect(running(pool, workers)).toEqual(new Set([...live, gone, stopped]));
+  });
+});
