@@ -12,7 +12,7 @@ import { telemetry } from './telemetry.ts';
 /** Made once per cold start; a deployment that lacks something fails here, before it takes a message. */
 export const config = poolConfigSchema.parse(JSON.parse(required(process.env, variable.poolConfig)));
 export const settings = loadPoolSettings(process.env);
-const clients = awsClients(config);
+export const clients = awsClients(config);
 export const ports = poolPorts(config, telemetry, clients);
 /** For who looks at beats: rows as they are, and not as they were some seconds ago. */
 export const freshPorts = poolPorts(config, telemetry, clients, { maxAgeMs: 0 });

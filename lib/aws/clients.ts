@@ -42,11 +42,16 @@ const limits = {
   socketTimeout: 30_000,
 };
 
-export function awsClients({ region, endpoint, credentials, requestHandler = nodeRequestHandler() }: AwsClientOptions): AwsClients {
-  const options = { region, endpoint, credentials, requestHandler, maxAttempts };
-  const dynamo = new DynamoDBClient(options);
-  const sqs = new SQSClient(options);
-  const sfn = new SFNClient(options);
+/** What every client of a process is made with; one for all, so that they share connections. */
+export function clientOptions({ region, endpoint, credentials, requestHandler = nodeRequestHandler() }: AwsClientOptions) {
+  return { region, endpoint, credentials, requestHandler, maxAttempts };
+}
+
+export function awsClients(options: AwsClientOptions): AwsClients {
+  const shared = clientOptions(options);
+  const dynamo = new DynamoDBClient(shared);
+  const sqs = new SQSClient(shared);
+  const sfn = new SFNClient(shared);
   return {
     dynamo,
     sqs,

@@ -67,6 +67,9 @@ export const variable = {
   /** Where the request and the report function put what they cannot handle. */
   requestDeadLetterQueue: 'HOLDFAST_REQUEST_DLQ_URL',
   reportDeadLetterQueue: 'HOLDFAST_REPORT_DLQ_URL',
+  /** ARN of the bus that the events function publishes on, and where it puts what it cannot publish. */
+  eventBus: 'HOLDFAST_EVENT_BUS',
+  eventDeadLetterQueue: 'HOLDFAST_EVENT_DLQ_URL',
 } as const;
 
 /** Name of the SSM parameter that holds a pool's `PoolConfig`. */

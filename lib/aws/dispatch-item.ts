@@ -2,8 +2,9 @@ import * as z from 'zod';
 import type { Dispatch, EndedBy, Failure, JobEnd, NotStarted, Started } from '../pool/dispatch.ts';
 import type { Ending } from '../pool/job.ts';
 import { type Attributes, decode, type Item, json, toSeconds, version } from './item.ts';
+import { prefixes } from './tables.ts';
 
-const prefix = 'dispatch#';
+const prefix = prefixes.dispatch;
 
 /** Larger payloads are an item of their own, because DynamoDB bills every update for the whole item. */
 export const maxInlineBytes = 2_048;

@@ -87,7 +87,7 @@ export function dynamoRegistry({ dynamo, table, ids }: DynamoRegistryOptions): R
       return (await update(workerId, { session, states: ['active'], set: { state: 'draining', rev: ids.next() } })).won;
     },
     async leave(workerId, session) {
-      return (await update(workerId, { session, states: ['draining', 'left'], set: { state: 'left' } })).won;
+      return (await update(workerId, { session, states: ['draining', 'left'], set: { state: 'left', rev: ids.next() } })).won;
     },
   };
 }

@@ -80,6 +80,8 @@ const verdicts: Readonly<Record<string, Verdict>> = {
   MissingAuthenticationToken: notPermitted,
   MissingAuthenticationTokenException: notPermitted,
   NotAuthorized: notPermitted,
+  NotAuthorizedForDetailTypeException: notPermitted,
+  NotAuthorizedForSourceException: notPermitted,
   OptInRequired: notPermitted,
   SignatureDoesNotMatch: notPermitted,
   TokenProviderError: notPermitted,

@@ -4,9 +4,9 @@ import type { Job } from '../pool/job.ts';
 import type { Versioned } from '../pool/ports.ts';
 import { endedBySchema, endingSchema } from './dispatch-item.ts';
 import { type Attributes, decode, type Item, json, toSeconds, version } from './item.ts';
-import { pendingShards } from './tables.ts';
+import { pendingShards, prefixes } from './tables.ts';
 
-const prefix = 'job#';
+const prefix = prefixes.job;
 
 export function jobKey(key: string): { readonly pk: string; readonly sk: string } {
   return { pk: prefix + key, sk: 'head' };

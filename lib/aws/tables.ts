@@ -28,6 +28,9 @@ export interface IndexLayout {
   readonly sortKey?: KeyAttribute;
 }
 
+/** What the partition key of a record or row begins with, by what it is of. */
+export const prefixes = { job: 'job#', dispatch: 'dispatch#', worker: 'worker#' } as const;
+
 /** A string (`S`) or a number (`N`). */
 export interface KeyAttribute {
   readonly name: string;

@@ -1,8 +1,9 @@
 import * as z from 'zod';
 import type { PoolState, WorkerRow } from '../pool/worker.ts';
 import { type Attributes, decode, type Item, version } from './item.ts';
+import { prefixes } from './tables.ts';
 
-const prefix = 'worker#';
+const prefix = prefixes.worker;
 
 export function workerKey(workerId: string): { readonly pk: string } {
   return { pk: prefix + workerId };

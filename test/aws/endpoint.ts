@@ -1,8 +1,10 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { EventBridgeClient } from '@aws-sdk/client-eventbridge';
 import { onTestFinished } from 'vitest';
 import { type AwsClients, awsClients, type RequestHandler } from '../../lib/aws/clients.ts';
+import { eventBridgeClient } from '../../lib/aws/eventbridge-bus.ts';
 
 /** What the endpoint does with a request: answer it, keep silent, or break the connection. */
 export type Reaction = { readonly status: number; readonly body: object } | 'silence' | 'reset';
@@ -15,7 +17,10 @@ export interface Call {
 }
 
 /** Clients, until the end of the test, of an endpoint that reacts as told. */
-export async function endpoint(react: (call: Call) => Reaction, requestHandler?: RequestHandler): Promise<AwsClients> {
+export async function endpoint(
+  react: (call: Call) => Reaction,
+  requestHandler?: RequestHandler,
+): Promise<AwsClients & { readonly eventBridge: EventBridgeClient }> {
   const server = createServer(async (request, response) => {
     const action = String(request.headers['x-amz-target']).split('.').at(-1) ?? '';
     const reaction = react({ action, input: JSON.parse(await textOf(request)) });
@@ -29,18 +34,21 @@ export async function endpoint(react: (call: Call) => Reaction, requestHandler?:
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
-  const clients = awsClients({
+  const options = {
     region: 'us-east-1',
     endpoint: `http://127.0.0.1:${port}`,
     credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
     ...(requestHandler && { requestHandler }),
-  });
+  };
+  const clients = awsClients(options);
+  const eventBridge = eventBridgeClient(options);
   onTestFinished(() => {
     clients.destroy();
+    eventBridge.destroy();
     server.closeAllConnections();
     server.close();
   });
-  return clients;
+  return { ...clients, eventBridge };
 }
 
 async function textOf(request: IncomingMessage): Promise<string> {
