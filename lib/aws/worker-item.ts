@@ -37,7 +37,6 @@ const schema: z.ZodType<Omit<WorkerRow, 'workerId'>> = z.object({
 /** Where the pool's state is, in the Jobs table. */
 export const poolKey = { pk: 'pool', sk: 'head' } as const;
 
-export function decodePool(item: Item): PoolState {
 /** What the pool is as long as nobody wrote its record. */
 export const NO_RECORD: PoolState = { state: 'open', generation: 1 };
 
@@ -45,6 +44,7 @@ export function encodePool({ state, generation }: PoolState, rev: string): Attri
   return { ...poolKey, v: version, rev, state, generation };
 }
 
+export function decodePool(item: Item): PoolState {
   return decode('record "pool"', poolSchema, item);
 }
 
