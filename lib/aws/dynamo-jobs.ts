@@ -1,4 +1,5 @@
 import { type AttributeValue, type DynamoDBClient, QueryCommand, type QueryCommandInput } from '@aws-sdk/client-dynamodb';
+import { PoolError } from '../pool/errors.ts';
 import type { EpochMs, Job } from '../pool/job.ts';
 import type { Clock, Ids, JobStore, Page } from '../pool/ports.ts';
 import { readMany } from './batch-read.ts';
@@ -44,7 +45,7 @@ export function dynamoJobs({ dynamo, table, retentionMs, clock, ids }: DynamoJob
         table,
         [...new Set(keys)].map((key) => toItem(jobKey(key))),
       );
-      return items.flatMap((item) => live(item)?.record ?? []);
+      return items.flatMap((item) => readable(() => live(item)?.record) ?? []);
     },
     async commitSettled(next, expected, settlement) {
       const [rev, now] = [ids.next(), clock.now()];
@@ -76,6 +77,16 @@ export function dynamoJobs({ dynamo, table, retentionMs, clock, ids }: DynamoJob
     ownedBy: (workerId, cursor) => ownedKeys(dynamo, table, workerId, cursor),
   };
   return jobs;
+}
+
+/** Undefined where it cannot be read: among many, one such record must not hide the others. */
+function readable<T>(decode: () => T): T | undefined {
+  try {
+    return decode();
+  } catch (error) {
+    if (error instanceof PoolError && error.code === 'corrupt-record') return undefined;
+    throw error;
+  }
 }
 
 export interface CommitFacts {

@@ -51,7 +51,7 @@ export interface JobStore {
    * A retry that meets its own write has won.
    */
   commit(next: Job, expected: string | undefined): Promise<Commit<Versioned<Job>>>;
-  /** Consistent, in any order; keys without a record are left out. */
+  /** Consistent, in any order; keys without a record, or with one that cannot be read, are left out. */
   getMany(keys: readonly string[]): Promise<readonly Job[]>;
   /**
    * As `commit`, and in the same transaction writes the dispatch record as `DispatchStore.change` would. `lost` where either

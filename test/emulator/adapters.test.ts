@@ -168,6 +168,18 @@ describe('what cannot be read', () => {
     await expect(jobs.commit(aPending({ key }), undefined)).rejects.toMatchObject(corrupt);
   });
 
+  it("does not keep a worker's other jobs from being asked about, and the worker from being given up on", async () => {
+    const [corrupt, newer, job] = [aKey(), aKey(), aPending()];
+    await jobs.commit(job, undefined);
+    for (const item of [
+      { ...jobKey(corrupt), v: 1, status: 'lost' },
+      { ...jobKey(newer), v: 2 },
+    ]) {
+      await root.dynamo.send(new PutItemCommand({ TableName: jobsTable, Item: toItem(item) }));
+    }
+    expect(await jobs.getMany([corrupt, job.key, newer])).toEqual([job]);
+  });
+
   it('does not keep the other workers from being seen', async () => {
     const [workerId, newer] = [aName('w'), aName('w')];
     const readable = { v: 1, session: 's', state: 'active', beat: 0, leaseMs: 30_000, capacity: 1, running: 0, registeredAt: 1 };
