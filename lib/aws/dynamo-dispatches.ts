@@ -70,8 +70,7 @@ export function dynamoDispatches({ dynamo, table, clock, ids }: DynamoDispatches
       const { won, item } = await putIf(dynamo, what, headParams(table, dispatch, { rev: ids.next(), now: clock.now() }, held));
       if (won) return { outcome: 'won' };
       const winner = await settled(item);
-      if (apart && winner && (isOver(winner) || winner.fingerprint !== dispatch.fingerprint))
-        await deletePayload(dynamo, table, dispatch);
+      if (apart && winner && (isOver(winner) || winner.fingerprint !== dispatch.fingerprint)) await deletePayload(dynamo, table, dispatch);
       return commitOf(false, winner);
     },
 
@@ -147,7 +146,11 @@ export interface ChangeFacts extends ChangeCondition {
 }
 
 /** A whole head where none is expected, else what `next` knows more than the record; the payload goes only when the dispatch is over. */
-export function changeParams(table: string, next: Dispatch, { expected, maxFence = next.fence, rev, now, missing }: ChangeFacts): Put | Update {
+export function changeParams(
+  table: string,
+  next: Dispatch,
+  { expected, maxFence = next.fence, rev, now, missing }: ChangeFacts,
+): Put | Update {
   if (expected === 'absent') return headParams(table, next, { rev, now }, missing);
   const { pk, sk, key, requestedAt, outcome, fingerprint, ...changed } = encodeDispatch(next, rev);
   const known = Object.entries({ outcome, fingerprint, ...missing }).filter(([, value]) => value !== undefined);

@@ -16,7 +16,11 @@ const TRIES = 10;
  *
  * Throws a retryable `PoolError` where the report has to come again.
  */
-export async function handleReport(ports: PoolPorts, settings: PoolSettings, report: Exclude<Report, ResyncReport | ConfirmedReport>): Promise<void> {
+export async function handleReport(
+  ports: PoolPorts,
+  settings: PoolSettings,
+  report: Exclude<Report, ResyncReport | ConfirmedReport>,
+): Promise<void> {
   switch (report.type) {
     case 'registered': {
       const { generation } = await ports.workers.poolState();

@@ -106,7 +106,10 @@ function isPresent(row: WorkerRow | undefined, { session }: Answering): boolean 
 }
 
 /** The report that the entry repeats. */
-export function asReport(entry: Exclude<ResyncEntry, { state: 'starting' | 'unrecognized' }>, { worker, session, at }: Answering): JobReport {
+export function asReport(
+  entry: Exclude<ResyncEntry, { state: 'starting' | 'unrecognized' }>,
+  { worker, session, at }: Answering,
+): JobReport {
   const { key, dispatchId, fingerprint, fence } = entry;
   const said = { key, dispatchId, fingerprint, fence, worker, session };
   switch (entry.state) {
