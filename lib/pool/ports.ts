@@ -58,7 +58,7 @@ export interface JobStore {
    * condition failed.
    */
   commitSettled(next: Job, expected: string | undefined, dispatch: DispatchChange): Promise<Commit<Versioned<Job>>>;
-  /** What waits: pending, or ended with `next`, and due at `now`; oldest first over all shards. A hint: eventually consistent. */
+  /** What waits: pending, or ended with `next`, and due at `now`; oldest first over all shards, at most `limit`, from 1. A hint: eventually consistent. */
   due(now: EpochMs, limit: number): Promise<readonly DueJob[]>;
   /** Keys owned by any session of the worker. A hint: never take absence from it as a fact. */
   ownedBy(workerId: string, cursor?: string): Promise<Page<string>>;

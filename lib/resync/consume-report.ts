@@ -8,6 +8,9 @@ import type { ResyncPorts } from './ports.ts';
 import { isKeyBusy, restoreConfirmed, restoreHolder } from './restore.ts';
 import { executionName } from './run-round.ts';
 
+/** Jobs that wait and are asked for at most when a worker comes; the sweep sees to the others. */
+const DUE_AT_ONCE = 100;
+
 /** One delivery of the report queue: a fact about a job, what a worker was asked to confirm, a worker that comes or goes, or a page of a resync answer. */
 export async function consumeReport(ports: ResyncPorts, settings: PoolSettings, { body, receiveCount }: Delivery): Promise<void> {
   const parsed = parseReport(body);
@@ -26,7 +29,10 @@ export async function consumeReport(ports: ResyncPorts, settings: PoolSettings, 
 async function assignDue({ jobs, workers, requests, clock }: ResyncPorts, { worker, session }: RegisteredReport): Promise<void> {
   const row = await workers.get(worker);
   if (row?.session !== session || row.state !== 'active') return;
-  const due = await jobs.due(clock.now(), Math.min(row.capacity - row.running, 100));
+  // It may be long at work when its report comes, or comes again.
+  const room = Math.min(row.capacity - row.running, DUE_AT_ONCE);
+  if (room < 1) return;
+  const due = await jobs.due(clock.now(), room);
   await requests.send(due.map(({ key }) => ({ op: 'assign', key })));
 }
 

@@ -1,3 +1,4 @@
+import { PoolError } from '../pool/errors.ts';
 import { type EpochMs, isOwned, type Job } from '../pool/job.ts';
 import type { Clock, Commit, DispatchChange, DueJob, JobStore, Page, Versioned } from '../pool/ports.ts';
 import type { OwnedKey } from '../resync/recover.ts';
@@ -61,6 +62,7 @@ export class MemoryJobs implements JobStore {
   }
 
   async due(now: EpochMs, limit: number): Promise<readonly DueJob[]> {
+    if (limit < 1) throw new PoolError('invalid-request', `jobs that are due: limit ${limit}, from 1`, { retryable: false });
     const due = [...this.#waiting].flatMap(([key, dueAt]) => (dueAt <= now ? [{ key, dueAt }] : []));
     return due.sort((one, other) => one.dueAt - other.dueAt).slice(0, limit);
   }

@@ -576,7 +576,7 @@ describe('a worker that is silent', () => {
     expect(row()?.state).toBe('lost');
   });
 
-  test('that comes back in the round’s time keeps its jobs: nobody is sent anything to start (F29)', async () => {
+  test('that comes back in the round’s time keeps its jobs: nobody is sent anything to start (F29, P16)', async () => {
     const { plane, runs, begin, says, join, live, w1, job, starts, row } = await setup();
     await runs('k');
     await join('w2', 's2');
@@ -608,6 +608,34 @@ describe('a worker that is silent', () => {
     expect(job()).toMatchObject({ status: 'running', owner: { worker: 'w2', session: 's2' } });
     expect(starts()).toEqual(['s1', 's2', 's2']);
   });
+});
+
+describe('an end that is said', () => {
+  const ways: Readonly<Record<string, (world: Awaited<ReturnType<typeof setup>>) => Promise<unknown>>> = {
+    'is taken for lost': ({ workers }) => workers.change('w1', { session: 's1', states: ['active'] }, { state: 'lost' }),
+    'is evicted': ({ workers }) => workers.change('w1', { session: 's1', states: ['active'] }, { state: 'revoked' }),
+    'has left': ({ workers }) => workers.change('w1', { session: 's1', states: ['active'] }, { state: 'left' }),
+    'registered anew': ({ join }) => join('w1', 's1 again'),
+    'has its row deleted': async ({ workers }) => workers.delete('w1'),
+  };
+
+  test.each(Object.entries(ways))(
+    'while its worker %s is settled, once and as it was said, and nothing of it starts again (P15)',
+    async (_, goes) => {
+      const world = await setup();
+      const { plane, runs, says, w1, job, dispatches, starts } = world;
+      await runs('k');
+      w1.over('k', 'finished', { at: 77 });
+      await goes(world);
+      // Both at once: whoever looks at the owner's row finds it lost.
+      plane.request({ op: 'assign', key: 'k' });
+      await says(w1.ended('k'));
+      await plane.sweep();
+      expect(job()).toMatchObject({ status: 'ended', settled: { end: { status: 'succeeded', finishedAt: 77 } } });
+      expect(dispatches.peek('d-k')).toMatchObject({ status: 'ended', end: { status: 'succeeded', finishedAt: 77 } });
+      expect(starts()).toEqual(['s1']);
+    },
+  );
 });
 
 describe('a worker that beats and does not answer', () => {
