@@ -151,16 +151,16 @@ const lives =
   (plane) =>
     w1(plane).lives(how);
 
-/** A run of the sweep after the other, in each of which `w2` beats. */
+/** A run of the sweep after the other, each with as few passes as see a beat stand still for half a lease; in each `w2` beats. */
 function sweeps(minutes: number): Deed {
   return async (plane) => {
     for (let minute = 0; minute < minutes; minute++) {
       const until = plane.now() + 60_000;
       const sweep = plane.newSweep();
-      while (plane.now() < until - 6_000) {
+      while (plane.now() < until - LEASE_MS / 2) {
         await w2(plane).beat();
         await sweep.pass();
-        await plane.advance(5_000);
+        await plane.advance(LEASE_MS / 2);
       }
       await plane.advance(Math.max(0, until - plane.now()));
     }
