@@ -22,7 +22,7 @@ export interface WorkerHandle {
   evict(options?: Abortable): Promise<void>;
   /**
    * Asks the worker what it really runs, sets the records right, and waits until that is done. Asked again while it has not answered yet
-   * it waits for that answer; and a worker that never answers is given up on however often it is asked.
+   * it waits for that answer, which may be of a moment before; and a worker that never answers is given up on however often it is asked.
    */
   resync(wait: Wait): Promise<ResyncReport>;
 }

@@ -50,9 +50,9 @@ export class Puppet implements AsyncDisposable {
     return puppet;
   }
 
-  /** As if it had never run that job. */
-  forget(key: string): void {
-    this.#up.delete(key);
+  /** As if it had never run that job under that fence. */
+  forget(key: string, fence: number | undefined): void {
+    if (this.#up.get(key)?.fence === fence) this.#up.delete(key);
   }
 
   /** From now on it does nothing any more; resolves once what it was about is over. */
