@@ -1,5 +1,5 @@
 import type { Dispatch } from '../pool/dispatch.ts';
-import { isOwned, type Job } from '../pool/job.ts';
+import { isOwned, type Job, type RunningJob } from '../pool/job.ts';
 import type { WorkerRow } from '../pool/worker.ts';
 import { fingerprintOf, type StartCommand, type StopReason } from '../wire/index.ts';
 import type { Call, CallResult } from './calls.ts';
@@ -12,15 +12,17 @@ import type { Scheduler } from './scheduler.ts';
  * command sent, each call of a handler, each lease that runs out. The checker stands outside: it knows true time, and which
  * handlers are alive in truth, which nobody inside can know.
  *
- * One exception is the documented one. A frozen process cannot stop its handlers, so another worker may run the key beside it
- * until it went on and had a lease's time to notice. What protects the resource then is the fence: the new handler's is higher. The
- * same holds at a key whose record was deleted while its handler was up.
+ * Two exceptions are the documented ones. A frozen process cannot stop its handlers, so another worker may run the key beside it
+ * until it went on and had a lease's time to notice. What protects the resource then is the fence: the new handler's is higher. And
+ * where a key's record is deleted, whoever was given a fence before that (an *orphan*) may run beside whoever is given one after it, until it
+ * is restored or told to stop.
  */
 export type Guarantee =
   | 'G1 one owner'
   | 'G2 one live handler'
   | 'G3 exact dispatch'
   | 'G4 a repeated start is harmless'
+  | 'G5 restored, never overwritten'
   | 'G6 no job lost'
   | 'G7 ends are final'
   | 'G8 any order'
@@ -78,7 +80,9 @@ export class Checker {
   readonly #renewedAt = new Map<Process, number>();
   readonly #truth = new Map<string, Truth>();
   readonly #stopsAsked = new Set<string>();
-  readonly #deleted = new Set<string>();
+  /** The highest fence that was given when the key's record was last deleted. */
+  readonly #orphans = new Map<string, number>();
+  readonly #lost = { record: new Set<string>(), job: new Set<string>() };
 
   constructor(options: CheckerOptions) {
     this.#options = options;
@@ -109,6 +113,12 @@ export class Checker {
     return truth;
   }
 
+  /** What was deleted of a dispatch: its own record, or a job record that named it. */
+  lostOf(dispatchId: string): 'record' | 'job' | undefined {
+    if (this.#lost.record.has(dispatchId)) return 'record';
+    return this.#lost.job.has(dispatchId) ? 'job' : undefined;
+  }
+
   /** Somebody asked for a stop: of a dispatch, or of whatever is at the key. */
   stopAsked(key: string, dispatchId?: string): void {
     this.#stopsAsked.add(dispatchId === undefined ? `key ${key}` : `dispatch ${dispatchId}`);
@@ -116,13 +126,16 @@ export class Checker {
 
   readonly job = (key: string, before: Job | undefined, after: Job | undefined): void => {
     if (!after) {
+      this.#orphans.set(key, Math.max(this.#fences.get(key) ?? 0, this.#orphans.get(key) ?? 0));
       this.#fences.delete(key);
-      this.#deleted.add(key);
+      if (before) this.#lost.job.add(before.dispatchId);
+      if (before?.next !== undefined) this.#lost.job.add(before.next);
       return;
     }
     const highest = this.#fences.get(key) ?? 0;
     // What really runs comes back under its own fence, over what was there only because its record was lost.
     const isRestored = after.status === 'running' && before?.dispatchId !== after.dispatchId;
+    if (isRestored && (before || this.#orphans.has(key))) this.#checkRestored(before, after);
     this.#check(after.fence >= highest || isRestored, 'G1 one owner', `the fence of job "${key}" fell from ${highest} to ${after.fence}`);
     this.#fences.set(key, after.fence);
     if (isOwned(after)) {
@@ -145,7 +158,27 @@ export class Checker {
     this.#check(isSame(before.settled, after.settled), 'G7 ends are final', both);
   };
 
+  #checkRestored(before: Job | undefined, { key, dispatchId, fence, owner }: RunningJob): void {
+    const { workers, dispatches } = this.#options.services();
+    const row = workers.peek(owner.worker);
+    const pool = workers.peekPool();
+    const isRegistered = row?.session === owner.session && row.state !== 'lost' && row.state !== 'left';
+    const restored = `"${key}" was restored for ${dispatchId} under fence ${fence}`;
+    const rests = `${restored}, at ${JSON.stringify(row)} in a pool that is ${JSON.stringify(pool)}`;
+    this.#check(isRegistered && row.generation === pool.generation && pool.state !== 'closed', 'G5 restored, never overwritten', rests);
+    const record = dispatches.peek(dispatchId);
+    const isOver = record?.status === 'ended' || record?.status === 'never-started';
+    this.#check(!isOver, 'G5 restored, never overwritten', `${restored}, which is ${JSON.stringify(record)}`);
+    const isOthers =
+      before !== undefined &&
+      before.fence >= fence &&
+      before.status !== 'ended' &&
+      (before.startedAt !== undefined || !isOwned(before) || before.owner.session !== owner.session);
+    this.#check(!isOthers, 'G5 restored, never overwritten', `${restored}, in the place of ${JSON.stringify(before)}`);
+  }
+
   readonly dispatch = (dispatchId: string, before: Dispatch | undefined, after: Dispatch | undefined): void => {
+    if (!after) this.#lost.record.add(dispatchId);
     if (!before || !after) return;
     const changes = `dispatch ${dispatchId}: ${JSON.stringify(before)}, then ${JSON.stringify(after)}`;
     const isKept =
@@ -195,14 +228,16 @@ export class Checker {
       if (other.process.state === 'dead') continue;
       const beside = `${who}, while it is ${other.phase} at ${other.process.name} for ${other.dispatchId} under fence ${other.fence}`;
       if (other.process === process) this.#check(false, 'G4 a repeated start is harmless', beside);
-      else if (this.#isExcused(other.process) || this.#deleted.has(key))
+      else if (this.#isExcused(other.process))
         this.#check(fence > other.fence, 'G2 one live handler', `${beside}, which could not know, but the fence does not protect`);
+      else if (this.#isOrphan(key, fence) || this.#isOrphan(key, other.fence))
+        this.#check(fence !== other.fence, 'G2 one live handler', `${beside}, and no fence protects`);
       else if (!isExcused) this.#check(false, 'G2 one live handler', beside);
     }
     // The lease is looked at before every call of the handler, and its clocks tell it how long it was frozen.
     const leftMs = (this.#renewedAt.get(process) ?? 0) + this.#options.leaseMs - this.#options.scheduler.now();
     this.#check(leftMs > 0 || process.clockSetAt !== undefined, 'lease', `${who}, ${-leftMs} ms after its lease was over`);
-    if (!isExcused && !this.#deleted.has(key)) {
+    if (!isExcused && !this.#isOrphan(key, fence)) {
       const { dispatches, jobs } = this.#options.services();
       const dispatch = dispatches.peek(dispatchId);
       const isSettled = dispatch?.status === 'ended' || dispatch?.status === 'never-started';
@@ -236,6 +271,8 @@ export class Checker {
     const job = this.#options.services().jobs.peek(key);
     const isOrdered = reason === 'stop-requested' || reason === 'replaced' || reason === 'pool-closed';
     const runs = job?.status === 'running' && job.dispatchId === dispatchId && job.owner.worker === process.name;
+    // What is told to an orphan may be overtaken by its restoration.
+    if (this.#isOrphan(key, handler.fence)) return;
     const wasAsked = this.#stopsAsked.has(`dispatch ${dispatchId}`) || this.#stopsAsked.has(`key ${key}`);
     this.#check(
       !(isOrdered && runs),
@@ -260,13 +297,14 @@ export class Checker {
   /** What a handler was given. */
   payload(dispatchId: string, key: string, bytes: Uint8Array): void {
     const dispatch = this.#options.services().dispatches.peek(dispatchId);
-    const isAdmitted = !dispatch?.fingerprint || dispatch.fingerprint === fingerprintOf(key, bytes);
+    const isAdmitted = this.#lost.record.has(dispatchId) || !dispatch?.fingerprint || dispatch.fingerprint === fingerprintOf(key, bytes);
     this.#check(isAdmitted, 'G3 exact dispatch', `dispatch ${dispatchId} runs at "${key}" with another payload than it was admitted with`);
   }
 
   /** The resource refused a handler that did not know that it was lost. */
   refusedWrite(process: Process, key: string, fence: number): void {
-    this.#check(this.#isExcused(process), 'G2 one live handler', `the resource of "${key}" refused ${process.name} under fence ${fence}`);
+    const isExcused = this.#isExcused(process) || this.#isOrphan(key, fence);
+    this.#check(isExcused, 'G2 one live handler', `the resource of "${key}" refused ${process.name} under fence ${fence}`);
   }
 
   #renewed({ by, method }: Call, sentAt: number, result: CallResult): void {
@@ -293,6 +331,10 @@ export class Checker {
         else this.#check(isLost, 'lease', `${since}, two thirds of its lease, and "${key}" does not know that it is lost`);
       }
     }
+  }
+
+  #isOrphan(key: string, fence: number): boolean {
+    return fence <= (this.#orphans.get(key) ?? -1);
   }
 
   /** Frozen since it was last renewed, and not long enough back to have noticed. */

@@ -77,6 +77,10 @@ export class MemoryDispatches implements DispatchStore {
     return this.#live(dispatchId)?.dispatch;
   }
 
+  hasPayload(dispatchId: string): boolean {
+    return this.#live(dispatchId)?.payload !== undefined;
+  }
+
   /** As a fault: head and payload are gone. */
   delete(dispatchId: string): void {
     const before = this.peek(dispatchId);

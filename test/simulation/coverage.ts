@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-const DECIDERS = ['pool/decide-request', 'pool/decide-report', 'pool/decide-owner-lost', 'resync/decide-entry'];
+const DECIDERS = ['pool/decide-request', 'pool/decide-report', 'pool/decide-owner-lost', 'resync/decide-entry', 'resync/decide-restore'];
 
 /** Rules that stand in the deciders' source and that no decision of a run named; a rule with a variable part counts as one. */
 export function rulesNeverReached(reached: ReadonlyMap<string, number>): readonly string[] {
@@ -10,7 +10,7 @@ export function rulesNeverReached(reached: ReadonlyMap<string, number>): readonl
 
 function rulesIn(source: string): readonly string[] {
   const named = source.matchAll(
-    /\brule(?::| =) (?:'([^']+)'|`([^`]+)`)|\brule: [^,'`]*\? '([^']+)' : '([^']+)'|refuse\([^)]*, '([^']+)'\)/g,
+    /\brule(?::| =) (?:'([^']+)'|`([^`]+)`)|\brule: [^,'`]*\? '([^']+)' : '([^']+)'|refuse\([^)]*, '([^']+)'\)|\b(?:restored|refused|unchanged)\('([^']+)'\)/g,
   );
   return [...named].flatMap(([, ...groups]) => groups.filter((group) => group !== undefined));
 }

@@ -1,8 +1,8 @@
 import { type FaultRates, NO_FAULTS } from '../../lib/testing/faults.ts';
 import type { Random } from '../../lib/testing/random.ts';
 
-export type Profile = 'calm' | 'network' | 'processes' | 'everything';
-export const PROFILES: readonly Profile[] = ['calm', 'network', 'processes', 'everything'];
+export type Profile = 'calm' | 'network' | 'processes' | 'everything' | 'restore';
+export const PROFILES: readonly Profile[] = ['calm', 'network', 'processes', 'everything', 'restore'];
 
 /** What goes wrong by itself, as a mean time between two of a kind in leases; absent: never. */
 export interface Mishaps {
@@ -19,6 +19,8 @@ export interface Mishaps {
   readonly setClock?: number;
   readonly redrive?: number;
   readonly badMessage?: number;
+  /** The record of a job, of a dispatch, or a payload is deleted. */
+  readonly loseRecord?: number;
 }
 
 export interface Conditions {
@@ -52,6 +54,7 @@ const PROCESSES: FaultRates = {
 };
 
 const OF_NETWORK: Mishaps = { cutOff: 1.5, resync: 3, badMessage: 8, close: 20 };
+const OF_RECORDS: Mishaps = { loseRecord: 0.5, resync: 1 };
 const OF_PROCESSES: Mishaps = { kill: 4, freeze: 2, drain: 4, move: 1.5, setClock: 4, redrive: 8 };
 
 /**
@@ -59,14 +62,15 @@ const OF_PROCESSES: Mishaps = { kill: 4, freeze: 2, drain: 4, move: 1.5, setCloc
  * among few faults, or among many of one kind, never shows where everything fails a little.
  */
 export function conditionsOf(profile: Profile, random: Random): Conditions {
-  const network = profile === 'network' || profile === 'everything';
-  const processes = profile === 'processes' || profile === 'everything';
+  const restore = profile === 'restore';
+  const network = profile === 'network' || profile === 'everything' || restore;
+  const processes = profile === 'processes' || profile === 'everything' || restore;
   const rates = { ...(network ? NETWORK : NO_FAULTS), ...(processes ? only(PROCESSES) : {}) };
   const varied = Object.entries(rates).map(([kind, rate]) => [
     kind,
     random.chance(0.3) ? 0 : Math.min(0.5, rate * random.pick([0.3, 1, 1, 3])),
   ]);
-  const mishaps = { ...(network ? OF_NETWORK : {}), ...(processes ? OF_PROCESSES : {}) };
+  const mishaps = { ...(network ? OF_NETWORK : {}), ...(processes ? OF_PROCESSES : {}), ...(restore ? OF_RECORDS : {}) };
   const some = Object.entries(mishaps).filter(() => random.chance(0.6));
   return {
     rates: Object.fromEntries(varied) as unknown as FaultRates,

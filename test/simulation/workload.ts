@@ -26,7 +26,8 @@ export interface WorkloadOptions {
   readonly asked: Map<string, Asked>;
   readonly pauseMs: number;
   readonly tell: (who: string, what: () => string) => void;
-  readonly onUnanswered: (what: string) => void;
+  /** `dispatchId`, where it was answered twice, and not alike. */
+  readonly onUnanswered: (what: string, dispatchId?: string) => void;
 }
 
 const PAYLOADS = ['p', 'q', ''];
@@ -127,6 +128,7 @@ export class Workload {
     else if (!isSame(asked[what], answer))
       this.#options.onUnanswered(
         `dispatch ${asked.dispatchId} was answered ${JSON.stringify(asked[what])}, then ${JSON.stringify(answer)}`,
+        asked.dispatchId,
       );
   }
 

@@ -128,6 +128,73 @@ describe('the checker sees', () => {
     expect(broken()).toEqual(['G4 a repeated start is harmless', 'G4 a repeated start is harmless']);
   });
 
+  describe('where a record was deleted (G5)', () => {
+    const other: Job = { ...assigned(3, 'b'), dispatchId: 'd2' };
+    const row = { workerId: 'a', session: 'session-a', capacity: 1, leaseMs: 30_000, registeredAt: 1 };
+    const here = { session: 'session-a', states: ['active'] } as const;
+
+    /** A job that ran at `a`, under fence 2. */
+    async function deleted() {
+      const given = setup();
+      const a = given.worker('a');
+      await given.services.workers.register(row);
+      await given.services.workers.change('a', here, { generation: 1 });
+      await given.services.jobs.commit(running(2, 'a'), undefined);
+      const handler = given.checker.starting(a, 'k', 'd1', 2);
+      given.checker.up(handler);
+      given.services.jobs.delete('k');
+      return { ...given, a, handler };
+    }
+
+    test('nothing wrong with a handler beside the one that nobody knows of, nor with what really runs in its place again', async () => {
+      const { checker, services, worker, a, handler, broken } = await deleted();
+      await services.jobs.commit(other, undefined);
+      const beside = checker.starting(worker('b'), 'k', 'd2', 3);
+      checker.refusedWrite(a, 'k', 2);
+      checker.over(beside);
+      services.jobs.delete('k');
+      await services.jobs.commit(running(2, 'a'), undefined);
+      checker.stopping(handler, 'stop-requested');
+      expect(broken()).toEqual([]);
+    });
+
+    test('a third one beside those two', async () => {
+      const { checker, services, worker, broken } = await deleted();
+      await services.jobs.commit(other, undefined);
+      checker.starting(worker('b'), 'k', 'd2', 3);
+      checker.job('k', other, { ...other, fence: 4, status: 'assigned', owner: owner('c'), assignedAt: 1 });
+      checker.starting(worker('c'), 'k', 'd2', 4);
+      expect(broken()).toContain('G2 one live handler');
+    });
+
+    test.for<[string, (given: Awaited<ReturnType<typeof deleted>>) => unknown]>([
+      ['for a session that is lost', ({ services }) => services.workers.change('a', here, { state: 'lost' })],
+      ['for a session that was replaced', ({ services }) => services.workers.register({ ...row, session: 'another' })],
+      ['for a worker of another generation', ({ services }) => services.workers.change('a', here, { generation: 2 })],
+      ['in a closed pool', ({ services }) => services.workers.setPool({ state: 'closed', generation: 1 })],
+      [
+        'for a dispatch that is over',
+        ({ services }) =>
+          services.dispatches.change(
+            { ...dispatch, status: 'ended', end: { status: 'succeeded', finishedAt: 2 }, expiresAt: 2e12 },
+            'absent',
+          ),
+      ],
+    ])('a job restored %s', async ([, happens]) => {
+      const given = await deleted();
+      await happens(given);
+      await given.services.jobs.commit(running(2, 'a'), undefined);
+      expect(given.broken()).toEqual(['G5 restored, never overwritten']);
+    });
+
+    test('a job restored in the place of another worker’s', async () => {
+      const { checker, services, broken } = await deleted();
+      await services.jobs.commit(other, undefined);
+      checker.job('k', other, running(2, 'a'));
+      expect(broken()).toEqual(['G5 restored, never overwritten']);
+    });
+  });
+
   test('an ended job taken up again, ended otherwise, or started for a dispatch that is over (G7)', async () => {
     const { checker, services, worker, broken } = setup();
     checker.job('k', ended, { ...assigned(2, 'a') });
