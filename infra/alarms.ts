@@ -1,5 +1,6 @@
 import { Duration } from 'aws-cdk-lib';
 import { Alarm, ComparisonOperator, type IAlarmAction, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
+import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
@@ -37,6 +38,16 @@ export function makeAlarms(
         treatMissingData: TreatMissingData.NOT_BREACHING,
       }),
   );
+  // Where the bus refuses events one by one, the function does not fail: what it could not tell comes again, and gets older.
+  const late = (events: IFunction) =>
+    new Alarm(scope, 'EventsLate', {
+      alarmDescription: `Holdfast pool ${poolName}: changes are told 10 minutes late or later; the log of the events function says why.`,
+      metric: events.metric('IteratorAge', { period: Duration.minutes(1), statistic: 'Maximum' }),
+      threshold: Duration.minutes(10).toMilliseconds(),
+      comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
+      evaluationPeriods: 1,
+      treatMissingData: TreatMissingData.NOT_BREACHING,
+    });
   const alarms = [
     deadLetters('DeadRequestsWaiting', pool.requestDeadLetters, 'requests'),
     deadLetters('DeadReportsWaiting', pool.reportDeadLetters, 'reports'),
@@ -65,6 +76,8 @@ export function makeAlarms(
       treatMissingData: TreatMissingData.NOT_BREACHING,
     }),
     ...failing,
+    ...(pool.eventDeadLetters ? [deadLetters('DeadEventsWaiting', pool.eventDeadLetters, 'changes')] : []),
+    ...(functions.events ? [late(functions.events)] : []),
   ];
   if (action) for (const alarm of alarms) alarm.addAlarmAction(action);
   return alarms;

@@ -1,10 +1,11 @@
 import { App, CfnOutput, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
+import { EventBus } from 'aws-cdk-lib/aws-events';
 import { JobPool } from './job-pool.ts';
 
 /**
  * One pool in a stack of its own: `npx cdk deploy -c pool=feeds`. Context, all of it optional: `pool` names it (default `holdfast`),
- * `leaseSeconds` sets its lease, `maxConcurrency` how many batches of a queue are handled at once, `removalPolicy=destroy` lets its tables go
- * with the stack.
+ * `leaseSeconds` sets its lease, `maxConcurrency` how many batches of a queue are handled at once, `eventBus` names the bus to tell changes on
+ * (`default` is there in every account), `removalPolicy=destroy` lets its tables go with the stack.
  */
 const app = new App();
 
@@ -16,6 +17,7 @@ function context(name: string): string | undefined {
 const poolName = context('pool') ?? 'holdfast';
 const leaseSeconds = context('leaseSeconds');
 const maxConcurrency = context('maxConcurrency');
+const eventBus = context('eventBus');
 const removalPolicy = context('removalPolicy') ?? 'retain';
 if (removalPolicy !== 'retain' && removalPolicy !== 'destroy') {
   throw new Error(`context removalPolicy is "${removalPolicy}"; it must be "retain" or "destroy"`);
@@ -26,6 +28,7 @@ const pool = new JobPool(stack, 'Pool', {
   poolName,
   ...(leaseSeconds !== undefined && { lease: Duration.seconds(Number(leaseSeconds)) }),
   ...(maxConcurrency !== undefined && { maxConcurrency: Number(maxConcurrency) }),
+  ...(eventBus !== undefined && { events: EventBus.fromEventBusName(stack, 'EventBus', eventBus) }),
   removalPolicy: removalPolicy === 'destroy' ? RemovalPolicy.DESTROY : RemovalPolicy.RETAIN,
 });
 new CfnOutput(stack, 'PoolName', { value: pool.poolName, description: 'Give processes this as HOLDFAST_POOL' });

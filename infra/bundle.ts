@@ -12,7 +12,7 @@ export async function bundleFunctions(): Promise<void> {
 }
 
 const root = join(import.meta.dirname, '..');
-const functions = ['request', 'report', 'sweep', 'resync'] as const;
+const functions = ['request', 'report', 'sweep', 'resync', 'events'] as const;
 
 async function bundle(name: (typeof functions)[number]): Promise<string> {
   const folder = join(root, 'dist', 'functions', name);

@@ -9,7 +9,9 @@ import { Architecture, Code, EventSourceMapping, Function as LambdaFn, Runtime }
 import { LogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
+import { variable } from '../lib/aws/config.ts';
 import { byOwner, pending } from '../lib/aws/tables.ts';
+import { feedWrites, type Telling, tellStatements } from './events.ts';
 import { METRIC_NAMESPACE } from './metrics.ts';
 import { allow, indexArn, sendMessages } from './permissions.ts';
 import type { PoolResources } from './resources.ts';
@@ -26,6 +28,8 @@ export interface PoolFunctions {
   readonly sweep: LambdaFn;
   /** The steps of resync rounds, for the state machine. */
   readonly resync: LambdaFn;
+  /** Tells what was written to the tables; only where the pool was given a bus. */
+  readonly events?: LambdaFn;
 }
 
 export function makeFunctions(
@@ -34,6 +38,7 @@ export function makeFunctions(
   pool: PoolResources,
   poolEnvironment: Readonly<Record<string, string>>,
   maxConcurrency: number,
+  telling: Telling | undefined,
 ): PoolFunctions {
   const environment = {
     ...poolEnvironment,
@@ -98,7 +103,14 @@ export function makeFunctions(
     // The next minute's sweep is the retry.
     targets: [new LambdaFunction(sweep, { retryAttempts: 0, maxEventAge: Duration.minutes(1) })],
   });
-  return { request, report, sweep, resync };
+  if (!telling) return { request, report, sweep, resync };
+
+  const { bus, deadLetters } = telling;
+  const where = { [variable.eventBus]: bus.eventBusArn, [variable.eventDeadLetterQueue]: deadLetters.queueUrl };
+  const size = { timeout: Duration.minutes(1), memorySize: 256 };
+  const events = makeFunction(scope, 'events', size, { ...environment, ...where }, tellStatements(pool, telling));
+  feedWrites(events, pool, deadLetters);
+  return { request, report, sweep, resync, events };
 }
 
 function makeFunction(

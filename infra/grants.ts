@@ -64,6 +64,7 @@ function statementsOf(grant: GrantName, pool: PoolResources, config: IParameter)
           ['sqs:GetQueueAttributes', 'sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility', 'sqs:StartMessageMoveTask'],
           pool.requestDeadLetters.queueArn,
           pool.reportDeadLetters.queueArn,
+          ...(pool.eventDeadLetters ? [pool.eventDeadLetters.queueArn] : []),
         ),
       ];
     default:

@@ -1,6 +1,7 @@
 import { Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import type { Alarm, Dashboard, IAlarmAction, IMetric, IWidget, Metric, MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
 import type { Table } from 'aws-cdk-lib/aws-dynamodb';
+import type { IEventBus, OnEventOptions, Rule } from 'aws-cdk-lib/aws-events';
 import { type IGrantable, type IManagedPolicy, ManagedPolicy } from 'aws-cdk-lib/aws-iam';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import { StringParameter } from 'aws-cdk-lib/aws-ssm';
@@ -9,7 +10,8 @@ import { Construct, type IConstruct } from 'constructs';
 import { configParameter, type PoolConfig, variable } from '../lib/aws/config.ts';
 import { DEFAULT_SETTINGS, type PoolSettings, type RestartPolicy } from '../lib/pool/settings.ts';
 import { makeAlarms } from './alarms.ts';
-import { checkCount, checkDuration, checkOnlyPoolOfItsName, checkPoolName, defaultPoolName } from './checks.ts';
+import { checkCount, checkDuration, checkOnlyPoolOfItsName, checkPoolName, defaultPoolName, refuse } from './checks.ts';
+import { jobChangeRule } from './events.ts';
 import { makeFunctions, type PoolFunctions } from './functions.ts';
 import { attach, equip, type GrantName, makePolicies, type PoolPolicies, policyName } from './grants.ts';
 import { dashboardWidgets, deadLettersMetric, makeDashboard, type PoolMetric, poolMetric } from './metrics.ts';
@@ -63,6 +65,13 @@ export interface JobPoolProps {
    * @default on, without an action
    */
   readonly alarms?: { readonly type: 'on'; readonly action?: IAlarmAction } | { readonly type: 'off' };
+  /**
+   * Where each change of a job, a dispatch and a worker is published, once it is durable. It turns on the streams of the two tables and
+   * adds a function; what was there before is not told.
+   *
+   * @default none: each event costs what EventBridge and the function ask for it
+   */
+  readonly events?: IEventBus;
 }
 
 export type Restart =
@@ -97,6 +106,11 @@ export interface IJobPool extends IConstruct {
   grantOperate(grantee: IGrantable): void;
   /** One of the things that the pool's functions count; a sum over 5 minutes unless the options say otherwise. */
   metric(name: PoolMetric, options?: MetricOptions): Metric;
+  /**
+   * A rule for the changes of this pool's jobs: all of them, or those that `eventPattern` leaves, such as
+   * `{ detail: { to: ['ended'], why: ['failed'] } }`. Refused where no bus is known: that of the pool, or the one that it was imported with.
+   */
+  onJobChange(id: string, options?: OnEventOptions): Rule;
 }
 
 abstract class GrantingPool extends Construct implements IJobPool {
@@ -126,6 +140,15 @@ abstract class GrantingPool extends Construct implements IJobPool {
     return poolMetric(this.poolName, name, options);
   }
 
+  onJobChange(id: string, options?: OnEventOptions): Rule {
+    const { eventBus, poolName } = this;
+    const unknown = `it is not known on which bus the pool "${poolName}" tells its changes`;
+    if (!eventBus) refuse(this, unknown, 'give `events`, to the pool or to `fromPoolName`');
+    return jobChangeRule(this, id, { eventBus, poolName }, options);
+  }
+
+  protected abstract readonly eventBus: IEventBus | undefined;
+
   protected abstract policyOf(grant: GrantName): IManagedPolicy;
 
   /** What a Lambda function that was let in finds in its environment. */
@@ -150,29 +173,34 @@ export class JobPool extends GrantingPool {
   readonly workersTable: Table;
   readonly requestQueue: Queue;
   readonly reportQueue: Queue;
-  /** Where requests and reports go that could not be handled, each with the reason as its message attribute. */
-  readonly deadLetterQueues: { readonly requests: Queue; readonly reports: Queue };
+  /**
+   * Where requests and reports go that could not be handled, each with the reason as its message attribute; and changes that could not be
+   * told, where they are told at all.
+   */
+  readonly deadLetterQueues: { readonly requests: Queue; readonly reports: Queue; readonly events?: Queue };
   readonly functions: PoolFunctions;
   /** Times resync rounds: asks a silent worker what it runs, and gives up on it after a full lease. */
   readonly resyncMachine: StateMachine;
   /** Empty where `alarms` is off. */
   readonly alarms: readonly Alarm[];
+  protected readonly eventBus: IEventBus | undefined;
   readonly #config: string;
   readonly #policies: PoolPolicies;
 
   /**
    * A pool of another stack or app, in this stack's account and region. Nothing is looked up: a name is all that a grant needs.
    *
-   * A grantee that was itself imported has to be given the policy where it is made.
+   * A grantee that was itself imported has to be given the policy where it is made. `events` is the bus that the pool was given, for rules.
    */
-  static fromPoolName(scope: Construct, id: string, poolName: string): IJobPool {
-    return new ImportedPool(scope, id, poolName);
+  static fromPoolName(scope: Construct, id: string, poolName: string, known: Pick<JobPoolProps, 'events'> = {}): IJobPool {
+    return new ImportedPool(scope, id, poolName, known.events);
   }
 
   constructor(scope: Construct, id: string, props: JobPoolProps = {}) {
     super(scope, id);
     const { lease = Duration.seconds(30), retention = Duration.days(30), restart = { type: 'never' } } = props;
     const { poolName = defaultPoolName(this), removalPolicy = RemovalPolicy.RETAIN, alarms = { type: 'on' }, maxConcurrency = 50 } = props;
+    const { events: bus } = props;
     checkPoolName(this, poolName);
     checkOnlyPoolOfItsName(this, poolName);
     checkDuration(this, 'lease', lease, Duration.seconds(3), Duration.seconds(90));
@@ -183,8 +211,8 @@ export class JobPool extends GrantingPool {
       if (restart.backoff) checkDuration(this, 'restart.backoff', restart.backoff, Duration.seconds(1), Duration.minutes(5));
     }
 
-    const resources = makeResources(this, poolName, removalPolicy);
-    const { requestDeadLetters, reportDeadLetters } = resources;
+    const resources = makeResources(this, poolName, { removalPolicy, tells: bus !== undefined });
+    const { requestDeadLetters, reportDeadLetters, eventDeadLetters } = resources;
     const settings: PoolSettings = { ...DEFAULT_SETTINGS, retentionMs: retention.toMilliseconds(), restart: restartPolicy(restart) };
     const stack = Stack.of(this);
     const config: PoolConfig = {
@@ -212,20 +240,25 @@ export class JobPool extends GrantingPool {
     this.workersTable = resources.workersTable;
     this.requestQueue = resources.requestQueue;
     this.reportQueue = resources.reportQueue;
-    this.deadLetterQueues = { requests: requestDeadLetters, reports: reportDeadLetters };
+    this.deadLetterQueues = {
+      ...{ requests: requestDeadLetters, reports: reportDeadLetters },
+      ...(eventDeadLetters && { events: eventDeadLetters }),
+    };
+    this.eventBus = bus;
     const environment = {
       [variable.poolConfig]: this.#config,
       [variable.poolSettings]: stack.toJsonString(settings),
       [variable.requestDeadLetterQueue]: requestDeadLetters.queueUrl,
       [variable.reportDeadLetterQueue]: reportDeadLetters.queueUrl,
     };
-    this.functions = makeFunctions(this, poolName, resources, environment, maxConcurrency);
+    const telling = bus && eventDeadLetters && { bus, deadLetters: eventDeadLetters };
+    this.functions = makeFunctions(this, poolName, resources, environment, maxConcurrency, telling);
     this.resyncMachine = makeResyncMachine(this, poolName, lease, this.functions.resync);
     this.#policies = makePolicies(this, poolName, resources, parameter);
     this.alarms = alarms.type === 'on' ? makeAlarms(this, poolName, resources, this, alarms.action) : [];
   }
 
-  /** Messages that wait in the dead-letter queues, requests and reports together. */
+  /** Messages that wait in the dead-letter queues, all of them together. */
   metricDeadLetters(options?: MetricOptions): IMetric {
     return deadLettersMetric(Object.values(this.deadLetterQueues), options);
   }
@@ -251,11 +284,13 @@ export class JobPool extends GrantingPool {
 
 class ImportedPool extends GrantingPool {
   readonly poolName: string;
+  protected readonly eventBus: IEventBus | undefined;
 
-  constructor(scope: Construct, id: string, poolName: string) {
+  constructor(scope: Construct, id: string, poolName: string, eventBus: IEventBus | undefined) {
     super(scope, id);
     checkPoolName(this, poolName);
     this.poolName = poolName;
+    this.eventBus = eventBus;
   }
 
   protected policyOf(grant: GrantName): IManagedPolicy {

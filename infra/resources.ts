@@ -1,5 +1,5 @@
 import { ArnFormat, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
-import { AttributeType, BillingMode, ProjectionType, Table } from 'aws-cdk-lib/aws-dynamodb';
+import { AttributeType, BillingMode, ProjectionType, StreamViewType, Table } from 'aws-cdk-lib/aws-dynamodb';
 import {
   type DeadLetterQueue,
   DeduplicationScope,
@@ -21,22 +21,29 @@ export interface PoolResources {
   readonly reportQueue: Queue;
   readonly requestDeadLetters: Queue;
   readonly reportDeadLetters: Queue;
+  /** Where changes go that could not be told; only where they are told at all, and only then have the tables streams. */
+  readonly eventDeadLetters?: Queue;
   /** Matches the ARN of every inbox of this pool, and of no other's. */
   readonly inboxArns: string;
   /** Of the resync state machine: made of its name, because functions and machine need each other. */
   readonly machineArn: string;
 }
 
-export function makeResources(scope: Construct, poolName: string, removalPolicy: RemovalPolicy): PoolResources {
+export function makeResources(
+  scope: Construct,
+  poolName: string,
+  { removalPolicy, tells }: { readonly removalPolicy: RemovalPolicy /** Its changes are told on a bus. */; readonly tells: boolean },
+): PoolResources {
   const requestDeadLetters = makeQueue(scope, 'RequestDeadLetters', { fifo: true, retentionPeriod: DEAD_LETTER_RETENTION });
   const reportDeadLetters = makeQueue(scope, 'ReportDeadLetters', { retentionPeriod: DEAD_LETTER_RETENTION });
   return {
-    jobsTable: makeTable(scope, 'Jobs', jobsTable, removalPolicy),
-    workersTable: makeTable(scope, 'Workers', workersTable, removalPolicy),
+    jobsTable: makeTable(scope, 'Jobs', jobsTable, { removalPolicy, tells }),
+    workersTable: makeTable(scope, 'Workers', workersTable, { removalPolicy, tells }),
     requestQueue: makeQueue(scope, 'Requests', { fifo: true, ...fed(requestDeadLetters) }),
     reportQueue: makeQueue(scope, 'Reports', fed(reportDeadLetters)),
     requestDeadLetters,
     reportDeadLetters,
+    ...(tells && { eventDeadLetters: makeQueue(scope, 'EventDeadLetters', { retentionPeriod: DEAD_LETTER_RETENTION }) }),
     machineArn: Stack.of(scope).formatArn({
       service: 'states',
       resource: 'stateMachine',
@@ -86,12 +93,13 @@ function makeTable(
   scope: Construct,
   id: string,
   { partitionKey, sortKey, ttl, indexes }: TableLayout,
-  removalPolicy: RemovalPolicy,
+  { removalPolicy, tells }: { readonly removalPolicy: RemovalPolicy; readonly tells: boolean },
 ): Table {
   const table = new Table(scope, id, {
     partitionKey: attribute(partitionKey),
     ...(sortKey && { sortKey: attribute(sortKey) }),
     ...(ttl !== undefined && { timeToLiveAttribute: ttl }),
+    ...(tells && { stream: StreamViewType.NEW_AND_OLD_IMAGES }),
     billingMode: BillingMode.PAY_PER_REQUEST,
     pointInTimeRecoverySpecification: { pointInTimeRecoveryEnabled: true },
     deletionProtection: removalPolicy !== RemovalPolicy.DESTROY,
