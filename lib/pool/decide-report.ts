@@ -114,9 +114,9 @@ function decideMatching(job: Job, report: JobReport, holder: Dispatch | undefine
   if (answer.type === 'up') return decideUp(job, answer.startedAt, now, rule);
   if (answer.type === 'unchanged') {
     if (report.type !== 'stop-failed') return { rule, effects: alarms(report) };
-    // A release that failed leaves the job where it was; where nobody saw it up, its start is still out.
-    const startedAt = job.startedAt ?? report.startedAt;
-    const kept = startedAt === undefined ? assignedAs(job) : running(job, startedAt);
+    // A release that failed leaves the job where it was; where this owner did not see it up, its start is still out, though an owner before
+    // it may have had it up. Taken to be running, the job would be lost to the next round, beside its start.
+    const kept = report.startedAt === undefined ? assignedAs(job) : running(job, report.startedAt);
     if (job.status === 'releasing') return { rule, next: kept, effects: owed(kept, now) };
     // Not the stop again, which the worker itself tries with backoff.
     return { rule, effects: job.status === 'stopping' ? [] : owed(job, now) };

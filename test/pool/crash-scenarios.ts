@@ -293,9 +293,15 @@ export const scenarios: readonly Scenario[] = [
     running: 'd1 running | d1 started | nothing sent',
     stopping: 'd1 stopping (stop-requested) | d1 admitted | nothing sent',
     releasing: 'd1 assigned | d1 admitted | s1 start d1',
-    'releasing, ran': 'd1 running | d1 started | nothing sent',
     'pending (owner-lost)': 'd1 assigned | d1 admitted | s2 start d1',
     ended: 'd1 ended (succeeded) | d1 succeeded | nothing sent',
+  }),
+  ...at('failed to let go', [report('stop-failed', { ...ran, ...failed })], {
+    'releasing, ran': 'd1 running | d1 started | nothing sent',
+  }),
+  ...at('failed to let go, its start still out though an owner before had it up', [report('stop-failed', failed)], {
+    releasing: 'd1 assigned | d1 admitted | s1 start d1',
+    'releasing, ran': 'd1 assigned | d1 started | s1 start d1',
   }),
   ...at('refused for lack of room', [report('refused', { reason: 'at-capacity' })], {
     assigned: 'd1 assigned | d1 admitted | s2 start d1',
@@ -562,7 +568,7 @@ export const scenarios: readonly Scenario[] = [
   ...at('a move to its end', [move, answer('released', 'd1', ran), answer('started', 'd1', ran)], {
     running: 'd1 running | d1 started | s1 release d1, s2 start d1',
   }),
-  ...at('a move that fails: the original handler goes on (P12)', [move, answer('stop-failed', 'd1', failed)], {
+  ...at('a move that fails: the original handler goes on (P12)', [move, answer('stop-failed', 'd1', { ...ran, ...failed })], {
     running: 'd1 running | d1 started | s1 release d1',
   }),
   ...at('a move overtaken by a stop', [move, stop('d1'), answer('released', 'd1', ran)], {
