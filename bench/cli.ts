@@ -2,24 +2,27 @@
  * `npm run bench -- scale [--json]`: what a start costs in a pool that holds many jobs.
  * `npm run bench -- cost [--json]`: what a start and a stop cost on AWS; on the endpoint that `AWS_ENDPOINT_URL` names, else on an emulator.
  * `npm run bench -- resync [--json]`: what it takes to ask a worker of many jobs what it runs, and to give them to others when it is lost.
+ * `npm run bench -- recovery [--json]`: how long the jobs of a worker that is killed run nowhere; on a local stack of its own.
  *
  * With `--json` the last line is one JSON object. Exit 1 where a number is beyond its limit, 2 where it was asked for something else.
  */
 import { parseArgs } from 'node:util';
 import { StackError } from '../stack/errors.ts';
 import { type CostResult, cost } from './cost.ts';
+import { type RecoveryResult, recovery } from './recovery.ts';
 import { type ResyncResult, resync } from './resync.ts';
 import { type ScaleResult, scale } from './scale.ts';
 
 const print = (line: string) => process.stdout.write(`${line}\n`);
 const log = (line: string) => process.stderr.write(`${line}\n`);
 
-type Result = ScaleResult | CostResult | ResyncResult;
+type Result = ScaleResult | CostResult | ResyncResult | RecoveryResult;
 
 const benches: { readonly [name: string]: () => Promise<Result> } = {
   scale,
   cost: () => cost(log),
   resync: () => resync(log),
+  recovery: () => recovery(log),
 };
 
 const usage = `usage: npm run bench -- ${Object.keys(benches).join(' | ')} [--json]`;
@@ -101,6 +104,13 @@ function textOf(result: Result): string {
       );
       return [summary, functions].join('\n\n');
     }
+    case 'recovery':
+      return tableOf(
+        [`leases of ${result.leaseSeconds} s`, 'min', 'median', 'max'],
+        Object.entries({ 'from the kill until it runs elsewhere': result.recovery, ...result.phases }).map(
+          ([what, { min, median, max }]) => [...[what, min, median, max]],
+        ),
+      );
     default:
       return result satisfies never;
   }
