@@ -426,7 +426,7 @@ export class World {
 
   /**
    * What was lost for good is found out by asking; an audit would do so within the hour. So is what the old session of a worker was given
-   * last, where the index did not show it in time.
+   * last, where the index did not show it in time, or the round that was to ask about it died.
    */
   #ask(): void {
     const now = this.#scheduler.now();
@@ -455,7 +455,8 @@ export class World {
 
   /** A job is owned by a session that another one has replaced, and nobody has noticed for long. */
   #isOverlooked(): boolean {
-    if (!this.#faults.injected.has('lag') || this.#scheduler.now() - this.#calmAt < OVERLOOKED_MS) return false;
+    const wasDisturbed = ['lag', 'failed-execution', 'late-timer'].some((kind) => this.#faults.injected.has(kind));
+    if (!wasDisturbed || this.#scheduler.now() - this.#calmAt < OVERLOOKED_MS) return false;
     const { jobs, workers } = this.#pool.services;
     return jobs.all().some((job) => isOwned(job) && workers.peek(job.owner.worker)?.session !== job.owner.session);
   }
