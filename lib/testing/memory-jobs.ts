@@ -110,7 +110,8 @@ export class MemoryJobs implements JobStore {
         const versioned = kept.get(key);
         if (!versioned) continue;
         this.#records.set(key, versioned);
-        this.#written(key, undefined, versioned.record);
+        // Put back by an operator: no transaction of the pool's, which an observer would judge as one.
+        (this.#options.lag ?? noLag)(() => this.#index(key));
       }
     };
   }

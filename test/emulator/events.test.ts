@@ -117,11 +117,17 @@ it('each applied change is told once it is durable, in order per key, without a 
     ...{ drainDeadlineMs: 25_000, stopDeadlineMs: 20_000, logger: { debug() {}, info() {}, warn() {}, error() {} } },
   });
   await worker.start();
+  // A start that comes before the pool has seen the worker waits for the next sweep.
+  await expect
+    .poll(async () => (await Array.fromAsync(observer.workers())).find((each) => each.workerId === workerId)?.generation, {
+      timeout: 60_000,
+    })
+    .toBeDefined();
   const { dispatchId } = await client.start(key, 'not to be told');
   const dispatch = observer.dispatch(dispatchId);
-  const outcome = await dispatch.outcome({ timeoutMs: 50_000 });
+  const outcome = await dispatch.outcome({ timeoutMs: 100_000 });
   await client.stop(key, { dispatchId });
-  const end = await dispatch.ended({ timeoutMs: 50_000 });
+  const end = await dispatch.ended({ timeoutMs: 100_000 });
   await worker[Symbol.asyncDispose]();
 
   const bodies: string[] = [];
@@ -149,7 +155,7 @@ it('each applied change is told once it is durable, in order per key, without a 
     ],
   ]);
   expect(bodies.join()).not.toContain('not to be told');
-});
+}, 240_000);
 
 it('a record that nobody can read is put aside with its reason, and what is written after it is told', async () => {
   const queue = await listen();
