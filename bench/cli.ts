@@ -122,8 +122,9 @@ if (asked) {
     const result = await asked.run();
     print(textOf(result));
     if (asked.json) print(JSON.stringify(result));
-    for (const breach of result.breaches) log(`beyond its limit: ${breach}`);
-    process.exitCode = result.breaches.length > 0 ? 1 : 0;
+    const breaches = [...result.breaches, ...('slow' in result ? result.slow : [])];
+    for (const breach of breaches) log(`beyond its limit: ${breach}`);
+    process.exitCode = breaches.length > 0 ? 1 : 0;
   } catch (error) {
     if (!(error instanceof StackError)) throw error;
     log(error.message);

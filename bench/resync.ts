@@ -67,8 +67,10 @@ export interface ResyncResult {
   readonly bench: 'resync';
   readonly assumptions: typeof assumptions;
   readonly cases: readonly ResyncCase[];
-  /** Which number is beyond its budget, or grew with the number of jobs. */
+  /** Which count is beyond its budget, or grew with the number of jobs. */
   readonly breaches: readonly string[];
+  /** Which time or memory did; what else the machine had to do shows in these. */
+  readonly slow: readonly string[];
 }
 
 const assumptions = {
@@ -117,42 +119,62 @@ export async function resync(log: (line: string) => void, sizes = SIZES): Promis
       cases.push(await measure(jobs, fate));
     }
   }
-  const breaches = [...cases.flatMap(breachesOf), ...FATES.flatMap((fate) => growthOf(cases, fate))];
-  return { bench: 'resync', assumptions, cases, breaches };
+  const breaches = [...cases.flatMap((of) => beyond(of, countsOf(of))), ...FATES.flatMap((fate) => growthOf(cases, fate, grownCounts))];
+  const slow = [...cases.flatMap((of) => beyond(of, timesOf(of))), ...FATES.flatMap((fate) => growthOf(cases, fate, grownTimes))];
+  return { bench: 'resync', assumptions, cases, breaches, slow };
 }
 
-function breachesOf(each: ResyncCase): readonly string[] {
-  const limits: [name: string, value: number, limit: number][] = [
+type Limit = readonly [name: string, value: number, limit: number];
+
+function countsOf(each: ResyncCase): readonly Limit[] {
+  return [
     ['writes per job', each.writesPerJob, WRITES_PER_JOB[each.fate]],
     ['bytes of a question', each.questionBytes, MAX_MESSAGE_BYTES],
     ['bytes of an answer', each.answerBytes, MAX_MESSAGE_BYTES],
     ['requests per job', each.requestsPerJob, each.fate === 'lost' ? 1 : 0],
+  ];
+}
+
+function timesOf(each: ResyncCase): readonly Limit[] {
+  return [
     ['seconds of an answer', each.answerSeconds, LEASE_MS / 3_000],
-    ...each.functions.flatMap(({ function: name, seconds, heapMb }): [string, number, number][] => [
+    ...each.functions.flatMap(({ function: name, seconds, heapMb }): Limit[] => [
       [`seconds of ${name}`, seconds, deployed[name].timeoutSeconds],
       [`MB of ${name}`, assumptions.idleMb + heapMb, deployed[name].memoryMb],
     ]),
   ];
+}
+
+function beyond({ jobs, fate }: ResyncCase, limits: readonly Limit[]): readonly string[] {
   return limits.flatMap(([name, value, limit]) =>
-    value <= limit ? [] : [`${name} with ${each.jobs} jobs, ${each.fate}: ${value}, at most ${limit}`],
+    value <= limit ? [] : [`${name} with ${jobs} jobs, ${fate}: ${value}, at most ${limit}`],
   );
 }
 
-/** Whatever is counted per job may not grow with their number. */
-function growthOf(cases: readonly ResyncCase[], fate: Fate): readonly string[] {
+type Grown = (small: ResyncCase, large: ResyncCase) => readonly (readonly [name: string, small: number, large: number, by: number])[];
+
+const grownCounts: Grown = (small, large) => [
+  ['calls per job', callsPerJob(small), callsPerJob(large), GROWTH],
+  ['bytes of a question', small.questionBytes, large.questionBytes, GROWTH],
+  ['bytes of an answer', small.answerBytes, large.answerBytes, GROWTH],
+];
+
+const grownTimes: Grown = (small, large) => [['CPU per job', cpuPerJob(small), cpuPerJob(large), CPU_GROWTH]];
+
+function callsPerJob({ functions }: ResyncCase): number {
+  return functions.reduce((sum, each) => sum + each.callsPerJob, 0);
+}
+
+function cpuPerJob({ functions, jobs, answerSeconds }: ResyncCase): number {
+  return (answerSeconds + functions.reduce((sum, each) => sum + each.cpuSeconds * each.invocations, 0)) / jobs;
+}
+
+/** Whatever is taken per job may not grow with their number. */
+function growthOf(cases: readonly ResyncCase[], fate: Fate, grown: Grown): readonly string[] {
   const among = cases.filter((each) => each.fate === fate);
   const [small, large] = [among[0], among.at(-1)];
   if (!small || !large || small === large) return [];
-  const cpu = ({ functions, jobs, answerSeconds }: ResyncCase) =>
-    (answerSeconds + functions.reduce((sum, each) => sum + each.cpuSeconds * each.invocations, 0)) / jobs;
-  const calls = (of: ResyncCase) => of.functions.reduce((sum, each) => sum + each.callsPerJob, 0);
-  const grown: [name: string, small: number, large: number, by: number][] = [
-    ['calls per job', calls(small), calls(large), GROWTH],
-    ['bytes of a question', small.questionBytes, large.questionBytes, GROWTH],
-    ['bytes of an answer', small.answerBytes, large.answerBytes, GROWTH],
-    ['CPU per job', cpu(small), cpu(large), CPU_GROWTH],
-  ];
-  return grown.flatMap(([name, from, to, by]) => (to <= from * by ? [] : [`${name}, ${fate}: ${from} to ${to}`]));
+  return grown(small, large).flatMap(([name, from, to, by]) => (to <= from * by ? [] : [`${name}, ${fate}: ${from} to ${to}`]));
 }
 
 async function measure(jobs: number, fate: Fate, { looksAtMemory = true } = {}): Promise<ResyncCase> {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { resync } from '../../bench/resync.ts';
 
-test('a worker of 1 000 jobs is asked, answers and is replaced within the budgets of bytes, writes, time and memory, at what one of 200 takes per job', async () => {
+test('a worker of 1 000 jobs is asked, answers and is replaced within the budgets of bytes, writes and requests, with as many calls per job as one of 200', async () => {
   const { cases, breaches } = await resync(() => {}, [200, 1_000]);
   expect(breaches).toEqual([]);
   expect(cases.map(({ jobs, fate, writesPerJob, requestsPerJob }) => [fate, jobs, writesPerJob, requestsPerJob])).toEqual([
