@@ -1,19 +1,10 @@
-import type { Checker } from '../../lib/testing/invariants.ts';
 import type { Process } from '../../lib/testing/process.ts';
-import type { Random } from '../../lib/testing/random.ts';
 import { defineHandler, type Handler, type Job, type Raw, RetryableError } from '../../lib/worker/handler.ts';
+import type { Scene } from './scene.ts';
 
-/** What all handlers of a world share: its resource, its lots, and the day on which everything goes well. */
-export interface Surroundings {
-  readonly random: Random;
-  readonly checker: Checker;
-  readonly badHandler: () => number;
-  /** Runs once everything goes well, at once if it does already; for what hangs until then. */
-  atCalm(process: Process, run: () => void): void;
+/** What handlers have of their world, with lots of their own. */
+export interface Surroundings extends Pick<Scene, 'random' | 'checker' | 'conditions' | 'isCalm' | 'whenCalm' | 'leaseMs' | 'tell'> {
   readonly resource: Resource;
-  /** Jobs live for some leases. */
-  readonly leaseMs: number;
-  readonly tell: (who: string, what: () => string) => void;
 }
 
 /** What the jobs are for: it takes no write under a fence below the highest it has seen. */
@@ -32,11 +23,11 @@ export class Resource {
 /** A handler of `process` that is now quick, now slow, fails, throws, hangs, ends by itself or not. */
 export function moodyHandler(
   process: () => Process,
-  { random, checker, badHandler, atCalm, resource, leaseMs, tell }: Surroundings,
+  { random, checker, conditions, isCalm, whenCalm, resource, leaseMs, tell }: Surroundings,
 ): Handler {
   const sleep = (ms: number) => new Promise<void>((resolve) => process().after(ms, resolve));
-  const isBad = () => random.chance(badHandler());
-  const hang = () => new Promise<void>((resolve) => atCalm(process(), resolve));
+  const isBad = () => random.chance(isCalm() ? 0 : conditions.badHandler);
+  const hang = () => new Promise<void>((resolve) => whenCalm(() => process().deliver(resolve)));
 
   function write(job: Job<Raw>): void {
     if (!job.lost.aborted && !resource.write(job.key, job.fence)) checker.refusedWrite(process(), job.key, job.fence);

@@ -5,7 +5,7 @@ export type Profile = 'calm' | 'network' | 'processes' | 'everything' | 'restore
 export const PROFILES: readonly Profile[] = ['calm', 'network', 'processes', 'everything', 'restore'];
 
 /** What goes wrong by itself, as a mean time between two of a kind in leases; absent: never. */
-export interface Mishaps {
+export interface MishapRates {
   readonly kill?: number;
   readonly freeze?: number;
   readonly cutOff?: number;
@@ -23,9 +23,11 @@ export interface Mishaps {
   readonly loseRecord?: number;
 }
 
+export type MishapKind = keyof MishapRates;
+
 export interface Conditions {
   readonly rates: FaultRates;
-  readonly mishaps: Mishaps;
+  readonly mishaps: MishapRates;
   /** How likely a handler's call is slow, throws or hangs. */
   readonly badHandler: number;
 }
@@ -53,9 +55,9 @@ const PROCESSES: FaultRates = {
   'failed-execution': 0.05,
 };
 
-const OF_NETWORK: Mishaps = { cutOff: 1.5, resync: 3, badMessage: 8, close: 20 };
-const OF_RECORDS: Mishaps = { loseRecord: 0.5, resync: 1 };
-const OF_PROCESSES: Mishaps = { kill: 4, freeze: 2, drain: 4, move: 1.5, setClock: 4, redrive: 8 };
+const OF_NETWORK: MishapRates = { cutOff: 1.5, resync: 3, badMessage: 8, close: 20 };
+const OF_RECORDS: MishapRates = { loseRecord: 0.5, resync: 1 };
+const OF_PROCESSES: MishapRates = { kill: 4, freeze: 2, drain: 4, move: 1.5, setClock: 4, redrive: 8 };
 
 /**
  * Conditions of one world. Each kind of fault is left out of some worlds and multiplied in others, because what only shows

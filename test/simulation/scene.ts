@@ -1,0 +1,25 @@
+import type { Faults } from '../../lib/testing/faults.ts';
+import type { Checker, Guarantee } from '../../lib/testing/invariants.ts';
+import type { MemoryPool } from '../../lib/testing/memory-pool.ts';
+import type { Random } from '../../lib/testing/random.ts';
+import type { Scheduler } from '../../lib/testing/scheduler.ts';
+import type { Tell } from '../../lib/testing/story.ts';
+import type { Conditions } from './profiles.ts';
+
+/** What all that goes on in one world has in common. */
+export interface Scene {
+  readonly random: Random;
+  readonly scheduler: Scheduler;
+  readonly conditions: Conditions;
+  readonly faults: Faults;
+  readonly checker: Checker;
+  readonly pool: MemoryPool;
+  readonly leaseMs: number;
+  readonly keys: readonly string[];
+  readonly tell: Tell;
+  readonly fail: (guarantee: Guarantee, what: string) => void;
+  /** No more faults, and everything goes well. */
+  readonly isCalm: () => boolean;
+  /** Runs then, at once where it is calm already; for what hangs until then. */
+  readonly whenCalm: (run: () => void) => void;
+}
