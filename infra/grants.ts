@@ -12,9 +12,10 @@ import {
 } from 'aws-cdk-lib/aws-iam';
 import type { IParameter } from 'aws-cdk-lib/aws-ssm';
 import { Construct, type IConstruct } from 'constructs';
-import { byOwner, pending } from '../lib/aws/tables.ts';
+import { byOwner, pending, prefixes } from '../lib/aws/tables.ts';
+import { poolKey } from '../lib/aws/worker-item.ts';
 import { refuse } from './checks.ts';
-import { allow, deleteMessages, indexArn, sendMessages } from './permissions.ts';
+import { allow, allowUnder, deleteMessages, indexArn, sendMessages } from './permissions.ts';
 import type { PoolResources } from './resources.ts';
 
 /**
@@ -58,6 +59,11 @@ function statementsOf(grant: GrantName, pool: PoolResources, config: IParameter)
         allow(['dynamodb:GetItem', 'dynamodb:UpdateItem'], pool.workersTable.tableArn),
         allow(['dynamodb:GetItem'], pool.jobsTable.tableArn),
         allow(['states:StartExecution'], pool.machineArn),
+        // To recover: the pool's record, what that found, who owns what, and how full the queues are.
+        allowUnder([poolKey.pk], ['dynamodb:PutItem'], pool.jobsTable),
+        allowUnder([`${prefixes.recovery}*`], ['dynamodb:Query'], pool.jobsTable),
+        allow(['dynamodb:Scan'], indexArn(pool.jobsTable, byOwner)),
+        allow(['sqs:GetQueueAttributes'], pool.requestQueue.queueArn, pool.reportQueue.queueArn, pool.inboxArns),
         // Sending to the source queues is what a redrive does on its caller's behalf.
         allow(['sqs:SendMessage'], pool.reportQueue.queueArn),
         allow(

@@ -7,6 +7,13 @@ export function allow(actions: readonly string[], ...resources: readonly string[
   return new PolicyStatement({ actions: [...actions], resources: [...resources] });
 }
 
+/** Of a table, only what stands under these partition keys; `*` for anything. An endpoint that does not know the condition takes it to hold. */
+export function allowUnder(keys: readonly string[], actions: readonly string[], { tableArn }: ITable): PolicyStatement {
+  const statement = allow(actions, tableArn);
+  statement.addCondition('ForAllValues:StringLike', { 'dynamodb:LeadingKeys': keys });
+  return statement;
+}
+
 /**
  * To send and to delete one by one or in batches. On AWS the single action covers both; other endpoints that speak SQS and enforce
  * policies ask for a batch by its own name.

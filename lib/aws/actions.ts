@@ -34,10 +34,14 @@ export const actions = {
     jobsTableIndexes: ['dynamodb:Query'],
     workersTable: ['dynamodb:Scan'],
   },
-  /** What an operator does with workers. */
+  /** What an operator does with workers, and with the pool: of the Jobs table it writes the pool's own record. */
   operate: {
     workersTable: ['dynamodb:GetItem', 'dynamodb:UpdateItem'],
-    jobsTable: ['dynamodb:GetItem'],
+    jobsTable: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:Query'],
+    jobsTableIndexes: ['dynamodb:Scan'],
+    requestQueue: ['sqs:GetQueueAttributes'],
+    reportQueue: ['sqs:GetQueueAttributes'],
+    inboxes: ['sqs:GetQueueAttributes'],
     resyncMachine: ['states:StartExecution'],
   },
   /** `loadPoolConfig`. */

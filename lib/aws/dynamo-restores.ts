@@ -13,6 +13,7 @@ import { translated } from './errors.ts';
 import { expressed } from './expression.ts';
 import { type Attributes, decode, toItem, toSeconds, version } from './item.ts';
 import { jobKey } from './job-item.ts';
+import { prefixes } from './tables.ts';
 import { poolKey, workerKey } from './worker-item.ts';
 
 export interface DynamoRestoresOptions {
@@ -75,7 +76,7 @@ export function dynamoRestores({ dynamo, jobsTable, workersTable, retentionMs, c
 
 /** One item for each restoration, in the order of their `rev`s. */
 function recoveredKey(generation: number): { readonly pk: string } {
-  return { pk: `recovery#${generation}` };
+  return { pk: prefixes.recovery + generation };
 }
 
 export function recoveredParams(

@@ -10,6 +10,7 @@
  *     round#<token>   head                        one resync round
  *     round#<token>   page#<n>                    one page of what it asks
  *     pool            head                        state and generation of the pool
+ *     recovery#<n>    <rev>                       what one restoration came to while the pool of generation n recovered
  *
  * Workers table: `worker#<id>`, one row each. The key or id stands once, raw, behind a fixed prefix: no two of them collide.
  */
@@ -29,7 +30,7 @@ export interface IndexLayout {
 }
 
 /** What the partition key of a record or row begins with, by what it is of. */
-export const prefixes = { job: 'job#', dispatch: 'dispatch#', worker: 'worker#' } as const;
+export const prefixes = { job: 'job#', dispatch: 'dispatch#', worker: 'worker#', recovery: 'recovery#' } as const;
 
 /** A string (`S`) or a number (`N`). */
 export interface KeyAttribute {

@@ -16,8 +16,10 @@ afterAll(() => pool.remove());
 
 const { jobsTable, workersTable, retentionMs } = pool.config;
 const { dynamo } = await pool.clientsOf(['restores']);
+const operator = await pool.clientsOf(['operate']);
 const others = await pool.clientsOf(['jobs', 'dispatches', 'workers', 'registry']);
 const restores = dynamoRestores({ dynamo, jobsTable, workersTable, retentionMs, clock, ids });
+const { recovered } = dynamoRestores({ dynamo: operator.dynamo, jobsTable, workersTable, retentionMs, clock, ids });
 const jobs = dynamoJobs({ dynamo: others.dynamo, table: jobsTable, retentionMs, clock, ids });
 const dispatches = dynamoDispatches({ dynamo: others.dynamo, table: jobsTable, clock, ids });
 const workers = dynamoWorkers({ dynamo: others.dynamo, jobsTable, workersTable, clock, ids });
@@ -30,4 +32,4 @@ async function setPool(state: PoolState | undefined): Promise<void> {
   await pool.root.dynamo.send(command as PutItemCommand);
 }
 
-restoreStoreConformance('DynamoDB', () => ({ restores, jobs, dispatches, workers, registry, setPool, clock }));
+restoreStoreConformance('DynamoDB', () => ({ restores, recovered, jobs, dispatches, workers, registry, setPool, clock }));

@@ -12,6 +12,7 @@ const restores = new MemoryRestores({ jobs, dispatches, workers });
 
 restoreStoreConformance('memory', () => ({
   ...{ restores, jobs, dispatches, workers, clock },
+  recovered: (generation) => restores.recovered(generation),
   registry: workers,
   setPool: async (pool) => workers.setPool(pool ?? { state: 'open', generation: 1 }),
 }));

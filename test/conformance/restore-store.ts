@@ -2,7 +2,7 @@ import { afterEach, expect, test } from 'vitest';
 import type { Dispatch } from '../../lib/pool/dispatch.ts';
 import type { Clock, DispatchStore, JobStore, WorkerStore } from '../../lib/pool/ports.ts';
 import type { PoolState } from '../../lib/pool/worker.ts';
-import type { Restoration } from '../../lib/resync/decide-restore.ts';
+import type { Recovered, Restoration } from '../../lib/resync/decide-restore.ts';
 import type { RestoreStore } from '../../lib/resync/ports.ts';
 import type { Registry } from '../../lib/worker/ports.ts';
 import { bytes } from './dispatch-store.ts';
@@ -10,6 +10,8 @@ import { aName, anAdmitted, anAssigned, aRegistration, aRunning, at, ended, star
 
 export interface RestoreStoreSetup {
   readonly restores: RestoreStore;
+  /** As whoever operates the pool reads it. */
+  readonly recovered: RestoreStore['recovered'];
   /** The records that are restored, and what a restoration rests on. */
   readonly jobs: JobStore;
   readonly dispatches: DispatchStore;
@@ -159,7 +161,7 @@ export function restoreStoreConformance(name: string, setup: () => RestoreStoreS
   });
 
   type Running = Awaited<ReturnType<typeof running>>;
-  const changed = ({ workers }: RestoreStoreSetup, { by }: Running, change: Parameters<WorkerStore['change']>[2]) =>
+  const changed = ({ workers }: RestoreStoreSetup, { by }: Pick<Running, 'by'>, change: Parameters<WorkerStore['change']>[2]) =>
     workers.change(by.worker, { session: by.session, states: present }, change);
 
   test.for<[string, (given: RestoreStoreSetup, its: Running) => Promise<unknown>]>([
@@ -218,6 +220,31 @@ export function restoreStoreConformance(name: string, setup: () => RestoreStoreS
     expect(await records(given, its.restoration)).toEqual(before);
   });
 
+  test(`${name}: says what every restoration of a recovery came to, and of that recovery alone, however many there were`, async () => {
+    const given = await setup();
+    const generation = aGeneration();
+    await given.setPool({ state: 'recovering', generation });
+    const known: Recovered[] = [];
+    const over = await besides(given);
+    for (const [{ by, ...its }, how, rev] of [
+      [await running(given), 'restored', undefined],
+      [await running(given), 'raised', undefined],
+      [over, 'replaced', over.rev],
+    ] as const) {
+      await changed(given, { by }, { generation });
+      const { key, dispatchId, fence } = its.job;
+      const displaced = how === 'replaced' ? { lost: over.wrong.dispatchId } : {};
+      const recovered: Recovered = { key, dispatchId, worker: by.worker, fence, how, ...displaced };
+      const restoration = { ...its.restoration, by: { ...by, generation }, recovered };
+      expect(await given.restores.restore(restoration, rev)).toEqual(won);
+      // Of what was lost nobody is told.
+      expect(await given.restores.restore(restoration, rev)).toEqual(lost);
+      known.push(recovered);
+    }
+    expect(await recoveredIn(given, generation)).toEqual(known);
+    expect(await recoveredIn(given, generation + 1)).toEqual([]);
+  });
+
   test(`${name}: writes nothing where the job record that was read is gone, or has changed, though it is not to be written`, async () => {
     const given = await setup();
     const { job, admitted, payload, restoration } = await running(given);
@@ -229,6 +256,22 @@ export function restoreStoreConformance(name: string, setup: () => RestoreStoreS
     expect(await given.restores.restore({ ...payloadAlone, key: aName('k') }, (await given.jobs.get(job.key))?.rev)).toEqual(lost);
     expect(await given.dispatches.payload(admitted.dispatchId)).toBeUndefined();
   });
+}
+
+/** Of no other test. */
+function aGeneration(): number {
+  return Math.floor(Math.random() * 1e9) + 2;
+}
+
+async function recoveredIn({ recovered }: RestoreStoreSetup, generation: number): Promise<readonly Recovered[]> {
+  const all: Recovered[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await recovered(generation, cursor);
+    all.push(...page.items);
+    cursor = page.cursor;
+  } while (cursor !== undefined);
+  return all;
 }
 
 function anEndedOf({ key, dispatchId, fingerprint, fence, attempt, admittedAt, startedAt }: ReturnType<typeof aRunning>) {

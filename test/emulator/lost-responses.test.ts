@@ -1,9 +1,11 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { dynamoDispatches } from '../../lib/aws/dynamo-dispatches.ts';
 import { dynamoJobs } from '../../lib/aws/dynamo-jobs.ts';
+import { dynamoRestores } from '../../lib/aws/dynamo-restores.ts';
 import { dynamoRounds } from '../../lib/aws/dynamo-rounds.ts';
 import { dynamoRegistry, dynamoWorkers } from '../../lib/aws/dynamo-workers.ts';
 import { systemClock as clock, systemIds as ids } from '../../lib/aws/system.ts';
+import type { Restoration } from '../../lib/resync/decide-restore.ts';
 import type { Round } from '../../lib/resync/round.ts';
 import {
   aKey,
@@ -29,11 +31,12 @@ afterAll(() => pool.remove());
 
 const { jobsTable, workersTable, retentionMs } = pool.config;
 const wire = new ResponseLoser();
-const { dynamo } = await pool.clientsOf(['jobs', 'dispatches', 'workers', 'registry', 'rounds'], wire);
+const { dynamo } = await pool.clientsOf(['jobs', 'dispatches', 'workers', 'registry', 'rounds', 'restores'], wire);
 const jobs = dynamoJobs({ dynamo, table: jobsTable, retentionMs, clock, ids });
 const dispatches = dynamoDispatches({ dynamo, table: jobsTable, clock, ids });
 const workers = dynamoWorkers({ dynamo, jobsTable, workersTable, clock, ids });
 const registry = dynamoRegistry({ dynamo, table: workersTable, ids });
+const restores = dynamoRestores({ dynamo, jobsTable, workersTable, retentionMs, clock, ids });
 const rounds = dynamoRounds({ dynamo, table: jobsTable });
 
 /** What `call` gives when the response to its first (or nth) `action` is lost. */
@@ -175,6 +178,64 @@ describe('performed, with the response lost, of a round', () => {
   }
 });
 
+describe('performed, with the response lost, of a restoration', () => {
+  it.each([
+    ['of a small payload', 3, 'TransactWriteItems'],
+    ['of a payload of its own', 3_000, 'TransactWriteItems'],
+    ['of a payload of its own, which was written before', 3_000, 'PutItem'],
+  ] as const)('%s: it is won', async (_, length, action) => {
+    const { job, dispatch, payload, restoration } = await missing(length);
+    expect(await losing(action, () => restores.restore(restoration, undefined))).toEqual(won);
+    expect((await jobs.get(job.key))?.record).toEqual(job);
+    expect(await dispatches.get(dispatch.dispatchId)).toEqual(dispatch);
+    expect(await dispatches.payload(dispatch.dispatchId)).toEqual(payload);
+  });
+
+  it('in a recovery: what it came to is told once', async () => {
+    const { job, restoration } = await missing(3);
+    const { key, dispatchId, fence, owner } = job;
+    const recovered = { key, dispatchId, fence, worker: owner.worker, how: 'restored' } as const;
+    expect(await losing('TransactWriteItems', () => restores.restore({ ...restoration, recovered }, undefined))).toEqual(won);
+    // Of the operator's, whom alone it concerns.
+    const { dynamo: operator } = await pool.clientsOf(['operate']);
+    const told = await dynamoRestores({ dynamo: operator, jobsTable, workersTable, retentionMs, clock, ids }).recovered(1, undefined);
+    expect(told.items).toEqual([recovered]);
+  });
+
+  it('over another dispatch: that one ends once', async () => {
+    const { job, restoration } = await missing(3);
+    const wrong = anAdmitted(undefined, { key: job.key });
+    await dispatches.admit(wrong, new Uint8Array());
+    const { dispatchId, fingerprint } = wrong;
+    await jobs.commit(anAssigned({ key: job.key, dispatchId, fingerprint, fence: at - 1 }), undefined);
+    const displaced = { next: cancelled(wrong, later), expected: 'admitted' } as const;
+    const rev = (await jobs.get(job.key))?.rev;
+    expect(await losing('TransactWriteItems', () => restores.restore({ ...restoration, displaced }, rev))).toEqual(won);
+    expect((await jobs.get(job.key))?.record).toEqual(job);
+    expect(await dispatches.get(dispatchId)).toEqual(displaced.next);
+  });
+});
+
+/** A job that runs at a worker that was seen, and of which there is no record. */
+async function missing(length: number) {
+  const registration = aRegistration();
+  const { workerId: worker, session } = registration;
+  await registry.register(registration);
+  await workers.change(worker, { session, states: ['active'] }, { generation: 1 });
+  const payload = new Uint8Array(length).fill(7);
+  const admitted = anAdmitted(payload);
+  const { key, dispatchId, fingerprint } = admitted;
+  const job = aRunning({ key, dispatchId, fingerprint, owner: { worker, session } });
+  const dispatch = started(admitted);
+  const restoration: Restoration = {
+    key,
+    job,
+    dispatch: { next: dispatch, expected: 'absent', payload },
+    by: { worker, session, generation: 1 },
+  };
+  return { job, dispatch, payload, restoration };
+}
+
 describe('not performed, because a rival was first, with the response lost', () => {
   it('a commit is lost, to the rival', async () => {
     const rival = aRunning();
@@ -197,6 +258,15 @@ describe('not performed, because a rival was first, with the response lost', () 
     await dispatches.change(first, 'admitted');
     const lost = await losing('UpdateItem', () => dispatches.change(started(admitted), 'admitted'));
     expect(lost).toEqual({ outcome: 'lost', current: first });
+  });
+
+  it('a restoration is lost, to whoever was assigned the key', async () => {
+    const { restoration } = await missing(3_000);
+    const rival = anAssigned({ key: restoration.key });
+    await jobs.commit(rival, undefined);
+    expect(await losing('TransactWriteItems', () => restores.restore(restoration, undefined))).toEqual({ outcome: 'lost' });
+    expect((await jobs.get(restoration.key))?.record).toEqual(rival);
+    expect(await dispatches.get(restoration.dispatch.next.dispatchId)).toBeUndefined();
   });
 
   it('a heartbeat is refused', async () => {

@@ -25,7 +25,7 @@ test('the AWS Solutions rules find nothing but what a reason is given for here',
   acknowledge(
     'IAM5[Resource::arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>:holdfast-feeds_*]',
     'Each worker session has an inbox of its own, made at run time under a prefix that no other pool can have',
-    ...['RequestRole', 'ReportRole', 'SweepRole', 'ResyncRole', 'WorkPolicy'],
+    ...['RequestRole', 'ReportRole', 'SweepRole', 'ResyncRole', 'WorkPolicy', 'OperatePolicy'],
   );
   acknowledge(
     'IAM5[Resource::*]',

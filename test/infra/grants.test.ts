@@ -127,13 +127,24 @@ describe('a function that is granted something finds the pool without being told
 });
 
 describe('least privilege: a grant allows exactly what the processes that it is for ask of AWS', () => {
-  /** Each allowed action as `<resource> <action>`, but for batches: AWS has no action of their own for them. */
-  function allowed(grant: string): ReadonlySet<string> {
+  function grantOf(grant: string) {
     const { stack, pool } = aPool({ poolName: 'feeds' });
     const name = { 'Fn::Join': ['', ['holdfast-feeds-', { Ref: 'AWS::Region' }, `-${grant}`]] };
     const policies = Object.entries(resourcesOf(stack, 'AWS::IAM::ManagedPolicy')).filter(
       ([, { Properties }]) => JSON.stringify(Properties.ManagedPolicyName) === JSON.stringify(name),
     );
+    return { stack, pool, statements: statementsOf(Object.fromEntries(policies)) };
+  }
+
+  /** What actions are tied to, where they are to anything. */
+  function conditions(grant: string): Readonly<Record<string, unknown>> {
+    const tied = grantOf(grant).statements.filter(({ Condition }) => Condition !== undefined);
+    return Object.fromEntries(tied.flatMap((statement) => actionsOf(statement).map((action) => [action, statement.Condition])));
+  }
+
+  /** Each allowed action as `<resource> <action>`, but for batches: AWS has no action of their own for them. */
+  function allowed(grant: string): ReadonlySet<string> {
+    const { stack, pool, statements } = grantOf(grant);
     const { tableArn } = pool.jobsTable;
     const arns: [Resource | 'deadLetters', string][] = [
       ['jobsTable', tableArn],
@@ -157,7 +168,7 @@ describe('least privilege: a grant allows exactly what the processes that it is 
     ];
     const names = new Map(arns.map(([resource, arn]) => [JSON.stringify(stack.resolve(arn)), resource]));
     return new Set(
-      statementsOf(Object.fromEntries(policies)).flatMap((statement) =>
+      statements.flatMap((statement) =>
         [statement.Resource].flat().flatMap((resource) =>
           actionsOf(statement)
             .filter((action) => !/^sqs:.*Batch$/.test(action))
@@ -185,7 +196,7 @@ describe('least privilege: a grant allows exactly what the processes that it is 
     expect(allowed('observe')).toEqual(asked(['config', 'records']));
   });
 
-  test('an operator does what producers and observers do, sees to workers and to dead letters, and writes no record of a job', () => {
+  test('an operator does what producers and observers do, sees to workers and to dead letters, and writes no record but the pool', () => {
     const known = asked(['config', 'requests', 'records', 'operate']);
     const more = [...allowed('operate')].filter((each) => !known.has(each));
     expect(more.every((each) => /^(deadLetters|reportQueue) sqs:/.test(each))).toBe(true);
@@ -194,6 +205,14 @@ describe('least privilege: a grant allows exactly what the processes that it is 
       'jobsTable dynamodb:BatchGetItem',
       'jobsTableIndexes dynamodb:Query',
       'jobsTable dynamodb:GetItem',
+      'jobsTable dynamodb:PutItem',
+      'jobsTable dynamodb:Query',
+      'jobsTableIndexes dynamodb:Scan',
+      'inboxes sqs:GetQueueAttributes',
     ]);
+    expect(conditions('operate')).toEqual({
+      'dynamodb:PutItem': { 'ForAllValues:StringLike': { 'dynamodb:LeadingKeys': ['pool'] } },
+      'dynamodb:Query': { 'ForAllValues:StringLike': { 'dynamodb:LeadingKeys': ['recovery#*'] } },
+    });
   });
 });

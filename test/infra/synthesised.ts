@@ -34,6 +34,7 @@ export interface Statement {
   readonly Effect: 'Allow' | 'Deny';
   readonly Action: string | readonly string[];
   readonly Resource: unknown;
+  readonly Condition?: unknown;
 }
 
 /** Every statement of every role, managed policy and queue policy. */
