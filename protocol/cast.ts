@@ -16,6 +16,7 @@ export const PAYLOAD = { d1: bytes('one'), d2: bytes('two'), d3: bytes('three') 
 export type DispatchName = keyof typeof PAYLOAD;
 
 export const OWNER = { worker: 'w1', session: 's1' } as const;
+export const OTHER = { worker: 'w2', session: 's2' } as const;
 
 export function bytes(text: string): Uint8Array {
   return new TextEncoder().encode(text);
@@ -85,6 +86,10 @@ export const JOBS: Readonly<Record<string, Job | undefined>> = {
 export const JOBS_WITH_NEXT: Readonly<Record<string, Job>> = Object.fromEntries(
   Object.entries(JOBS).flatMap(([name, job]) => (job ? [[`${name}, next`, { ...job, next: 'd3' }]] : [])),
 );
+
+/** What a report or an entry can meet. */
+export const COLUMNS: readonly string[] = [...Object.keys(JOBS), 'ended, next'];
+export const RECORDS = COLUMNS.filter((column) => column !== 'no record');
 
 /** A dispatch record in each of its states, or none. */
 export function dispatch(

@@ -2,8 +2,9 @@ import type { Dispatch } from '../lib/pool/dispatch.ts';
 import type { WorkerRow } from '../lib/pool/worker.ts';
 import type { Asked } from '../lib/resync/round.ts';
 import type { ResyncEntry } from '../lib/wire/index.ts';
-import { type DispatchName, dispatch, FENCE, fingerprint, JOBS, KEY, OWNER, worker } from './cast.ts';
-import type { Cell, Table, TableRow } from './table.ts';
+import { COLUMNS, type DispatchName, dispatch, FENCE, fingerprint, KEY, OTHER, OWNER, RECORDS, worker } from './cast.ts';
+import { anywhere, OVERTAKEN, owedByEnded, STOPPED, UNMATCHED } from './cells.ts';
+import type { Table, TableRow } from './table.ts';
 
 /** Table 5. */
 export interface EntryRow extends TableRow {
@@ -16,10 +17,7 @@ export interface EntryRow extends TableRow {
   readonly dispatch?: Dispatch;
 }
 
-const COLUMNS = [...Object.keys(JOBS), 'ended, next'];
-const RECORDS = COLUMNS.filter((column) => column !== 'no record');
 const LATER_SESSION = { worker: OWNER.worker, session: 's9' };
-const OTHER = { worker: 'w2', session: 's2' };
 
 function running(of: DispatchName = 'd1', fence = FENCE): ResyncEntry {
   return { state: 'running', key: KEY, fence, dispatchId: of, fingerprint: fingerprint(of), startedAt: 160 };
@@ -48,32 +46,8 @@ function ended<S extends 'succeeded' | 'failed' | 'stopped' | 'released' | 'star
 const unrecognized = (fence = FENCE): ResyncEntry => ({ state: 'unrecognized', key: KEY, fence });
 const asked = (isRunning: boolean, fence = FENCE): Asked => ({ key: KEY, fence, running: isRunning });
 
-const REPEATED: readonly Cell[] = [
-  ['ended, next', 'settle d1 succeeded; assign'],
-  ['ended', 'settle d1 succeeded'],
-];
-const OVERTAKEN: readonly Cell[] = [
-  ['pending, not due', 'nothing'],
-  ['pending*', 'assign'],
-];
-const STOPPED: readonly Cell[] = [
-  ['stopping', '→ ended (cancelled); settle d1 cancelled'],
-  ['stopping, ran', '→ ended (stopped); settle d1 stopped'],
-];
-const RUNS_ON: readonly Cell[] = [
-  ['ended, next', `tell stop for fence ${FENCE}; settle d1 succeeded; assign`],
-  ['ended', `tell stop for fence ${FENCE}; settle d1 succeeded`],
-];
-const CONFIRMED: readonly Cell[] = [
-  ['ended, next', 'tell confirm for fence 110; settle d1 succeeded; assign'],
-  ['ended', 'tell confirm for fence 110; settle d1 succeeded'],
-  ['*', 'tell confirm for fence 110'],
-];
-const UNMATCHED: readonly Cell[] = [
-  ['ended, next', 'count report-unmatched; settle d1 succeeded; assign'],
-  ['ended', 'count report-unmatched; settle d1 succeeded'],
-  ['*', 'count report-unmatched'],
-];
+const REPEATED = owedByEnded();
+const CONFIRMED = anywhere('tell confirm for fence 110');
 
 export const entryTable: Table<EntryRow> = {
   title: 'Resync entry × job',
@@ -95,7 +69,7 @@ export const entryTable: Table<EntryRow> = {
         ['stopping, ran', 'settle d1 started; send(stop)'],
         ['releasing', '→ {job}; settle d1 started; send(release)'],
         ['releasing, ran', 'settle d1 started; send(release)'],
-        ...RUNS_ON,
+        ...owedByEnded(`tell stop for fence ${FENCE}`),
       ],
     },
     {
@@ -187,7 +161,7 @@ export const entryTable: Table<EntryRow> = {
       by: OTHER,
       dispatch: dispatch('d2', 'ended') as Dispatch,
       columns: RECORDS,
-      cells: UNMATCHED.map(([columns, decision]): Cell => [columns, `tell stop for fence 90; ${decision}`]),
+      cells: anywhere('tell stop for fence 90; count report-unmatched'),
     },
     { when: 'starting', entry: { ...running(), state: 'starting' } as ResyncEntry, by: OWNER, columns: COLUMNS, cells: [['*', 'nothing']] },
     {

@@ -1,7 +1,8 @@
 import type { JobReport } from '../lib/pool/decide-report.ts';
 import type { Dispatch } from '../lib/pool/dispatch.ts';
 import type { JobError } from '../lib/wire/index.ts';
-import { type DispatchName, dispatch, FENCE, fingerprint, JOBS, KEY } from './cast.ts';
+import { type DispatchName, dispatch, FENCE, fingerprint, KEY, RECORDS } from './cast.ts';
+import { anywhere, OVERTAKEN, owedByEnded, STOPPED, UNMATCHED } from './cells.ts';
 import type { Cell, Table, TableRow } from './table.ts';
 
 /** Table 2. */
@@ -12,9 +13,6 @@ export interface ReportRow extends TableRow {
   /** The record of the dispatch that holds the key at the worker. */
   readonly holder?: Dispatch;
 }
-
-const COLUMNS = [...Object.keys(JOBS), 'ended, next'];
-const RECORDS = COLUMNS.filter((column) => column !== 'no record');
 
 type FactOf<T extends JobReport['type']> = Extract<JobReport, { type: T }>;
 type Extra<T extends JobReport['type']> = Omit<
@@ -58,19 +56,7 @@ const REPORTS = {
 } as const;
 type Kind = keyof typeof REPORTS;
 
-const REPEATED: readonly Cell[] = [
-  ['ended, next', 'settle d1 succeeded; assign'],
-  ['ended', 'settle d1 succeeded'],
-];
-/** A job that waits owes an assign once it is due, and so does whatever a late report finds waiting. */
-const OVERTAKEN: readonly Cell[] = [
-  ['pending, not due', 'nothing'],
-  ['pending*', 'assign'],
-];
-const STOPPED: readonly Cell[] = [
-  ['stopping', '→ ended (cancelled); settle d1 cancelled'],
-  ['stopping, ran', '→ ended (stopped); settle d1 stopped'],
-];
+const REPEATED = owedByEnded();
 const REFUSED: readonly Cell[] = [...REPEATED, ...OVERTAKEN, ...STOPPED, ['*', '→ pending (refused)']];
 const LET_GO: readonly Cell[] = [...REPEATED, ...OVERTAKEN, ...STOPPED, ['*', '→ pending (released); assign']];
 const SUCCEEDED = '→ ended (succeeded); settle d1 succeeded';
@@ -149,18 +135,8 @@ const ENDS = [
 ] as const;
 const REFUSALS = ['refused: at-capacity', 'refused: draining', 'refused: fingerprint-mismatch', 'refused: key-busy'] as const;
 
-const UNMATCHED: readonly Cell[] = [
-  ['ended, next', 'count report-unmatched; settle d1 succeeded; assign'],
-  ['ended', 'count report-unmatched; settle d1 succeeded'],
-  ['*', 'count report-unmatched'],
-];
-const CONFIRMED: readonly Cell[] = [
-  ['ended, next', 'tell confirm for fence 110; settle d1 succeeded; assign'],
-  ['ended', 'tell confirm for fence 110; settle d1 succeeded'],
-  ['*', 'tell confirm for fence 110'],
-];
-const TOLD_TO_STOP = (fence: number): readonly Cell[] =>
-  UNMATCHED.map(([columns, decision]): Cell => [columns, `tell stop for fence ${fence}; ${decision}`]);
+const CONFIRMED = anywhere('tell confirm for fence 110');
+const toldToStop = (fence: number) => anywhere(`tell stop for fence ${fence}; count report-unmatched`);
 
 /** How a dispatch ends that no job names, by each report that says so. */
 const ENDING: Readonly<Record<(typeof ENDS)[number], { readonly known: string; readonly unknown: string }>> = {
@@ -249,7 +225,7 @@ const rows: ReportRow[] = [
     report: REPORTS.started({ fence: 90 }),
     dispatch: dispatch('d1', 'started') as Dispatch,
     columns: RECORDS,
-    cells: TOLD_TO_STOP(90),
+    cells: toldToStop(90),
   },
   ...[...ENDS, ...REFUSALS, 'stop-failed' as const].map(
     (kind): ReportRow => ({
@@ -279,7 +255,7 @@ const rows: ReportRow[] = [
       report: REPORTS[kind]({ fence: 110, worker: 'w2', session: 's2' }),
       dispatch: dispatch('d1', 'started') as Dispatch,
       columns: RECORDS,
-      cells: [...UNMATCHED.slice(0, 2), ...MATCHING[kind].filter(([columns]) => !columns.startsWith('ended'))],
+      cells: [...owedByEnded('count report-unmatched'), ...MATCHING[kind].filter(([columns]) => !columns.startsWith('ended'))],
     }),
   ),
   ...[...REFUSALS, 'stop-failed' as const].map(
@@ -298,7 +274,7 @@ const rows: ReportRow[] = [
       report: REPORTS[kind]({ session: 's9' }),
       dispatch: dispatch('d1', 'started') as Dispatch,
       columns: ['assigned', 'running', 'stopping', 'releasing'],
-      cells: kind === 'started' ? TOLD_TO_STOP(FENCE) : [['*', 'count report-unmatched']],
+      cells: kind === 'started' ? toldToStop(FENCE) : [['*', 'count report-unmatched']],
     }),
   ),
   ...[...ENDS, 'started' as const].map(
@@ -307,7 +283,7 @@ const rows: ReportRow[] = [
       report: REPORTS[kind]({ worker: 'w2', session: 's2' }),
       dispatch: dispatch('d1', 'started') as Dispatch,
       columns: ['assigned', 'running', 'stopping', 'releasing'],
-      cells: kind === 'started' ? TOLD_TO_STOP(FENCE) : [['*', 'count report-unmatched']],
+      cells: kind === 'started' ? toldToStop(FENCE) : [['*', 'count report-unmatched']],
     }),
   ),
   // Another dispatch than the record's.
@@ -318,9 +294,8 @@ const rows: ReportRow[] = [
     columns: RECORDS,
     cells: [
       ['ended', 'tell confirm for fence 90; count report-unmatched; settle d1 succeeded'],
-      ['ended, next', 'count report-unmatched; settle d1 succeeded; assign'],
       ['pending, ran before | running | stopping, ran | releasing, ran', 'tell stop for fence 90; count report-unmatched'],
-      ['*', 'count report-unmatched'],
+      ...UNMATCHED,
     ],
   },
   {
@@ -340,7 +315,7 @@ const rows: ReportRow[] = [
       report: REPORTS.started({ of: 'd2', fence: 90 }),
       ...(record ? { dispatch: record } : {}),
       columns: RECORDS,
-      cells: TOLD_TO_STOP(90),
+      cells: toldToStop(90),
     };
   }),
   ...ENDS.map(
@@ -349,7 +324,7 @@ const rows: ReportRow[] = [
       report: REPORTS[kind]({ of: 'd2', fence: 90 }),
       dispatch: dispatch('d2', 'started') as Dispatch,
       columns: RECORDS,
-      cells: UNMATCHED.map(([columns, decision]): Cell => [columns, `settle d2 ${ENDING[kind].known}; ${decision}`]),
+      cells: anywhere(`settle d2 ${ENDING[kind].known}; count report-unmatched`),
     }),
   ),
   ...ENDS.flatMap((kind) =>

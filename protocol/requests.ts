@@ -2,6 +2,7 @@ import type { Context } from '../lib/pool/decision.ts';
 import type { Dispatch } from '../lib/pool/dispatch.ts';
 import type { AssignRequest, MoveRequest, NotifyRequest, StartRequest, StopRequest } from '../lib/wire/index.ts';
 import { bytes, type DispatchName, dispatch, FENCE, JOBS, JOBS_WITH_NEXT, KEY, NOW, PAYLOAD } from './cast.ts';
+import { anywhere, NOTHING, owedByEnded } from './cells.ts';
 import type { Cell, Table, TableRow } from './table.ts';
 
 /** Table 1. */
@@ -26,11 +27,6 @@ const stop = (dispatchId?: string): StopRequest => ({ op: 'stop', key: KEY, ...(
 const assign: AssignRequest = { op: 'assign', key: KEY };
 const notify: NotifyRequest = { op: 'notify', key: KEY, id: 'n1', payload: bytes('hello') };
 
-/** What an ended job owes, whatever the request that meets it. */
-const OWED_BY_ENDED: readonly Cell[] = [
-  ['ended', 'settle d1 succeeded'],
-  ['ended, next', 'settle d1 succeeded; assign'],
-];
 /** An ended job whose `next` gets its turn. */
 const ADMITS_NEXT: Cell = ['ended, next', 'settle d1 succeeded; → assigned; send(start)'];
 const ADMITS_NEXT_FIRST: Cell = ['ended, next', 'settle d1 succeeded; assign; → assigned; send(start); decide again'];
@@ -42,7 +38,7 @@ const STOPPED: readonly Cell[] = [
   ['stopping*', 'send(stop)'],
   ['assigned, next | running, next | releasing*, next', '→ stopping (stop-requested), next d3; send(stop)'],
   ['assigned | running | releasing*', '→ stopping (stop-requested); send(stop)'],
-  ...OWED_BY_ENDED,
+  ...owedByEnded(),
 ];
 
 export const requestTable: Table<RequestRow> = {
@@ -77,8 +73,7 @@ export const requestTable: Table<RequestRow> = {
         ['running*', 'settle d1 started'],
         ['stopping*', 'send(stop)'],
         ['releasing*', 'send(release)'],
-        ['ended', 'settle d1 succeeded'],
-        ['ended, next', 'settle d1 succeeded; assign'],
+        ...owedByEnded(),
       ],
     },
     {
@@ -93,7 +88,7 @@ export const requestTable: Table<RequestRow> = {
         ['running*', 'settle d1 started'],
         ['stopping*', 'send(stop)'],
         ['releasing*', 'send(release)'],
-        ...OWED_BY_ENDED,
+        ...owedByEnded(),
       ],
     },
     {
@@ -101,14 +96,14 @@ export const requestTable: Table<RequestRow> = {
       request: start('d1'),
       dispatch: dispatch('d1', 'started') as Dispatch,
       columns: ALL,
-      cells: [...OWED_BY_ENDED, ['*', 'nothing']],
+      cells: NOTHING,
     },
     {
       when: 'start whose dispatch never started',
       request: start('d2'),
       dispatch: dispatch('d2', 'never-started') as Dispatch,
       columns: ALL,
-      cells: [...OWED_BY_ENDED, ['*', 'nothing']],
+      cells: NOTHING,
     },
     {
       when: "start with another payload than its dispatch's record",
@@ -190,21 +185,13 @@ export const requestTable: Table<RequestRow> = {
           request: start('d2'),
           pool: 'closed',
           ...situation,
-          cells: [
-            ['ended', 'settle d2 refused: pool-closed; settle d1 succeeded'],
-            ['ended, next', 'settle d2 refused: pool-closed; settle d1 succeeded; assign'],
-            ['*', 'settle d2 refused: pool-closed'],
-          ],
+          cells: anywhere('settle d2 refused: pool-closed'),
         },
         {
           when: `start of another dispatch, expired, ${was}`,
           request: start('d2', { expiresAt: NOW }),
           ...situation,
-          cells: [
-            ['ended', 'settle d2 refused: expired; settle d1 succeeded'],
-            ['ended, next', 'settle d2 refused: expired; settle d1 succeeded; assign'],
-            ['*', 'settle d2 refused: expired'],
-          ],
+          cells: anywhere('settle d2 refused: expired'),
         },
       ];
     }),
@@ -226,7 +213,7 @@ export const requestTable: Table<RequestRow> = {
         ['running*', 'settle d1 started'],
         ['stopping*', 'send(stop)'],
         ['releasing*', 'send(release)'],
-        ...OWED_BY_ENDED,
+        ...owedByEnded(),
       ],
     },
     {
@@ -252,11 +239,7 @@ export const requestTable: Table<RequestRow> = {
         request: stop('d2'),
         ...(status === 'admitted' ? { dispatch: dispatch('d2', status) as Dispatch } : {}),
         columns: ALL,
-        cells: [
-          ['ended', 'settle d2 cancelled; settle d1 succeeded'],
-          ['ended, next', 'settle d2 cancelled; settle d1 succeeded; assign'],
-          ['*', 'settle d2 cancelled'],
-        ],
+        cells: anywhere('settle d2 cancelled'),
       }),
     ),
     {
@@ -271,18 +254,14 @@ export const requestTable: Table<RequestRow> = {
       request: stop('d2'),
       dispatch: dispatch('d2', 'ended') as Dispatch,
       columns: ALL,
-      cells: [...OWED_BY_ENDED, ['*', 'nothing']],
+      cells: NOTHING,
     },
     {
       when: 'stop, a dispatch of another key',
       request: stop('d2'),
       dispatch: dispatch('d2', 'admitted', { key: 'other' }) as Dispatch,
       columns: ALL,
-      cells: [
-        ['ended', 'count request-refused; settle d1 succeeded'],
-        ['ended, next', 'count request-refused; settle d1 succeeded; assign'],
-        ['*', 'count request-refused'],
-      ],
+      cells: anywhere('count request-refused'),
     },
     {
       when: 'stop, pool recovering, nothing known',
@@ -319,8 +298,7 @@ export const requestTable: Table<RequestRow> = {
       cells: [
         ['no record | pending, not due*', 'count notify-dropped'],
         ['pending*', 'count notify-dropped; assign'],
-        ['ended', 'count notify-dropped; settle d1 succeeded'],
-        ['ended, next', 'count notify-dropped; settle d1 succeeded; assign'],
+        ...owedByEnded('count notify-dropped'),
         ['*', 'send(notify)'],
       ],
     },
@@ -388,14 +366,14 @@ export const requestTable: Table<RequestRow> = {
         ['releasing*', 'send(release)'],
         ['assigned, next | running, next', '→ releasing, next d3; send(release)'],
         ['assigned | running', '→ releasing; send(release)'],
-        ...OWED_BY_ENDED,
+        ...owedByEnded(),
       ],
     },
     {
       when: 'move, another fence',
       request: { op: 'move', key: KEY, fence: FENCE - 1 },
       columns: ALL,
-      cells: [...OWED_BY_ENDED, ['*', 'nothing']],
+      cells: NOTHING,
     },
   ],
 };

@@ -1,7 +1,21 @@
 import type { Dispatch } from '../lib/pool/dispatch.ts';
-import type { PoolState, WorkerRow } from '../lib/pool/worker.ts';
+import type { Owner, PoolState, WorkerRow } from '../lib/pool/worker.ts';
 import type { ConfirmedReport, KeyBusyReport } from '../lib/wire/index.ts';
-import { bytes, type DispatchName, dispatch, FENCE, fingerprint, JOBS, JOBS_WITH_NEXT, KEY, OWNER, PAYLOAD, worker } from './cast.ts';
+import {
+  bytes,
+  type DispatchName,
+  dispatch,
+  FENCE,
+  fingerprint,
+  JOBS,
+  JOBS_WITH_NEXT,
+  KEY,
+  OTHER,
+  OWNER,
+  PAYLOAD,
+  worker,
+} from './cast.ts';
+import { anywhere, NOTHING, owedByEnded } from './cells.ts';
 import type { Cell, Table, TableRow } from './table.ts';
 
 /** Last lines of table 5, and the key-busy report that shows a lost record. */
@@ -15,11 +29,10 @@ export interface RestoreRow extends TableRow {
 }
 
 const COLUMNS = [...Object.keys(JOBS), 'running, next', 'ended, next'];
-const OTHER = { worker: 'w2', session: 's2' };
 const HERE = worker(OWNER.worker, OWNER.session);
 const THERE = worker(OTHER.worker, OTHER.session);
 
-function confirmed(of: DispatchName = 'd1', fence = FENCE, by: typeof OTHER = OWNER): ConfirmedReport {
+function confirmed(of: DispatchName = 'd1', fence = FENCE, by: Owner = OWNER): ConfirmedReport {
   const said = { key: KEY, dispatchId: of, fingerprint: fingerprint(of), fence, ...by, at: 400 };
   return { ...said, type: 'confirmed', startedAt: 160, payload: PAYLOAD[of] };
 }
@@ -38,16 +51,7 @@ function record(of: DispatchName, status: Dispatch['status'], more: { readonly f
 }
 const whole = (of: DispatchName) => ({ ...record(of, 'started'), hasPayload: true });
 
-const REPEATED: readonly Cell[] = [
-  ['ended, next', 'settle d1 succeeded; assign'],
-  ['ended', 'settle d1 succeeded'],
-];
-const NOTHING: readonly Cell[] = [...REPEATED, ['*', 'nothing']];
-const told = (fence: number): readonly Cell[] => [
-  ['ended, next', `tell stop for fence ${fence}; settle d1 succeeded; assign`],
-  ['ended', `tell stop for fence ${fence}; settle d1 succeeded`],
-  ['*', `tell stop for fence ${fence}`],
-];
+const told = (fence: number) => anywhere(`tell stop for fence ${fence}`);
 const TOO_EARLY: readonly Cell[] = [['*', 'fail: unavailable']];
 
 /** What is decided of the record's own dispatch and fence at its owner, where `d1` is what has to be written of the dispatch, if anything. */
@@ -55,7 +59,7 @@ function completed(d1: 'd1 started' | 'd1 started, its payload', isMissing: bool
   const only = (effects: string) =>
     [...(isMissing ? [`restore: ${d1}`] : []), ...(effects === '' ? [] : [effects])].join('; ') || 'nothing';
   return [
-    ...told(FENCE).slice(0, 2),
+    ...owedByEnded(`tell stop for fence ${FENCE}`),
     ['no record', `restore: running; ${d1}`],
     ['pending, not due', only('')],
     ['pending*', only('assign')],
