@@ -12,7 +12,7 @@ import { DEFAULT_SETTINGS } from '../lib/pool/settings.ts';
 import { consumeReport } from '../lib/resync/consume-report.ts';
 import { defineHandler } from '../lib/worker/handler.ts';
 import { createWorker } from '../lib/worker/runtime.ts';
-import { type BarePool, makeBarePool } from './bare-pool.ts';
+import { type BarePool, makeBarePool } from '../stack/bare-pool.ts';
 import { openEndpoint } from './endpoint.ts';
 import { type Charge, Meter } from './meter.ts';
 import { assumptions, prices } from './prices.ts';
@@ -207,7 +207,12 @@ class Stage implements AsyncDisposable {
         const { ApproximateReceiveCount = '1', MessageGroupId } = attributes;
         return { messageId: MessageId, receiptHandle: ReceiptHandle, body: Body, attributes: { ApproximateReceiveCount, MessageGroupId } };
       });
-      const { deliveries, source } = sqsBatch(records, { sqs, queueUrl: QueueUrl, deadLetterQueueUrl: this.#pool.deadLetterQueueUrl, ids });
+      const { deliveries, source } = sqsBatch(records, {
+        sqs,
+        queueUrl: QueueUrl,
+        deadLetterQueueUrl: this.#pool.requestDeadLetterQueueUrl,
+        ids,
+      });
       const failed = await processBatch(deliveries, consume, source, this.#functions.telemetry);
       if (failed.length > 0) throw new Error(`queue "${name}": ${failed.length} messages were not handled`);
       const Entries = received.map(({ ReceiptHandle }, index) => ({ Id: String(index), ReceiptHandle }));

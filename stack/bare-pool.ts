@@ -1,24 +1,31 @@
 import { randomBytes } from 'node:crypto';
-import { CreateTableCommand, DeleteTableCommand, waitUntilTableExists } from '@aws-sdk/client-dynamodb';
+import { CreateTableCommand, DeleteTableCommand, UpdateTimeToLiveCommand, waitUntilTableExists } from '@aws-sdk/client-dynamodb';
 import { CreateQueueCommand, DeleteQueueCommand, ListQueuesCommand } from '@aws-sdk/client-sqs';
 import type { AwsClients } from '../lib/aws/clients.ts';
 import type { PoolConfig } from '../lib/aws/config.ts';
 import { jobsTable, type KeyAttribute, type TableLayout, workersTable } from '../lib/aws/tables.ts';
 
-/** Tables and queues of a pool that has no functions: whoever made it takes what is on its queues. */
+/**
+ * Tables and queues of a pool that has no functions and no state machine: whoever made it takes what is on its queues. Disposed of, they are
+ * gone, and the inboxes that were made meanwhile.
+ */
 export interface BarePool extends AsyncDisposable {
   readonly config: PoolConfig;
-  readonly deadLetterQueueUrl: string;
+  readonly requestDeadLetterQueueUrl: string;
+  readonly reportDeadLetterQueueUrl: string;
 }
 
-export async function makeBarePool({ dynamo, sqs }: AwsClients, region: string): Promise<BarePool> {
-  const poolName = `bench-${randomBytes(6).toString('hex')}`;
+export async function makeBarePool({ dynamo, sqs }: Pick<AwsClients, 'dynamo' | 'sqs'>, region: string): Promise<BarePool> {
+  const poolName = `bare-${randomBytes(6).toString('hex')}`;
   const name = `holdfast-${poolName}`;
 
   async function table(kind: string, layout: TableLayout): Promise<string> {
     const TableName = `${name}-${kind}`;
     await dynamo.send(new CreateTableCommand({ TableName, ...tableParams(layout) }));
     await waitUntilTableExists({ client: dynamo, maxWaitTime: 60, minDelay: 0.1 }, { TableName });
+    if (layout.ttl !== undefined) {
+      await dynamo.send(new UpdateTimeToLiveCommand({ TableName, TimeToLiveSpecification: { AttributeName: layout.ttl, Enabled: true } }));
+    }
     return TableName;
   }
 
@@ -28,20 +35,22 @@ export async function makeBarePool({ dynamo, sqs }: AwsClients, region: string):
     return url;
   }
 
-  const [jobs, workers] = await Promise.all([table('jobs', jobsTable), table('workers', workersTable)]);
-  const [requestQueueUrl, reportQueueUrl, deadLetterQueueUrl] = await Promise.all([
+  const [jobs, workers, requestQueueUrl, reportQueueUrl, requestDeadLetterQueueUrl, reportDeadLetterQueueUrl] = await Promise.all([
+    table('jobs', jobsTable),
+    table('workers', workersTable),
     queue('requests', true),
     queue('reports', false),
     queue('dead-requests', true),
+    queue('dead-reports', false),
   ]);
   const config: PoolConfig = {
     ...{ v: 1, poolName, region, requestQueueUrl, reportQueueUrl, jobsTable: jobs, workersTable: workers },
-    // Nobody here is silent, so no round is ever started.
     ...{ resyncMachineArn: 'none', leaseMs: 30_000, retentionMs: 86_400_000 },
   };
   return {
     config,
-    deadLetterQueueUrl,
+    requestDeadLetterQueueUrl,
+    reportDeadLetterQueueUrl,
     async [Symbol.asyncDispose]() {
       const { QueueUrls: urls = [] } = await sqs.send(new ListQueuesCommand({ QueueNamePrefix: name }));
       await Promise.all(urls.map((QueueUrl) => sqs.send(new DeleteQueueCommand({ QueueUrl }))));
