@@ -31,6 +31,7 @@ const schema: z.ZodType<Omit<WorkerRow, 'workerId'>> = z.object({
   generation: int.optional(),
   answered: z.string().optional(),
   round: z.string().optional(),
+  auditAt: int.optional(),
   namedAt: int.optional(),
 });
 

@@ -118,7 +118,7 @@ export interface RowCondition {
 }
 
 /** What the control plane writes of a row; the rest is the worker's. */
-export type RowChange = Partial<Pick<WorkerRow, 'state' | 'generation' | 'round' | 'namedAt'>>;
+export type RowChange = Partial<Pick<WorkerRow, 'state' | 'generation' | 'round' | 'auditAt' | 'namedAt'>>;
 
 export interface CommandSender {
   /** Puts the command into the inbox of its session; `no-inbox`: there is none (or none any more). */

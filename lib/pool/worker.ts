@@ -26,6 +26,8 @@ export interface WorkerRow {
   readonly answered?: string;
   /** Token of its current resync round; whatever concerns another token changes nothing. */
   readonly round?: string;
+  /** When it is next asked what it runs, though nothing seems wrong; absent until the control plane has seen the session for the first time. */
+  readonly auditAt?: EpochMs;
   /** When a job was last seen to name this row since it is lost or left; the row is kept for an hour after. */
   readonly namedAt?: EpochMs;
 }

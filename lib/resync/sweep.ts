@@ -1,5 +1,5 @@
 import { PoolError } from '../pool/errors.ts';
-import type { DueJob } from '../pool/ports.ts';
+import type { DueJob, RowCondition } from '../pool/ports.ts';
 import { reassignPage } from '../pool/reassign.ts';
 import { isEligible, type WorkerRow } from '../pool/worker.ts';
 import type { ResyncPorts } from './ports.ts';
@@ -56,10 +56,26 @@ export class Sweep {
       if (this.#passes === 0) await machine.start(executionName(row, clock.now()), { worker, session });
       return;
     }
-    if (row.generation !== generation) await workers.change(worker, { session, states: ['active', 'draining'] }, { generation });
-    if ((this.#isSilent(row) || this.#isAuditDue(row)) && !(await this.#isBeingAsked(row))) {
-      await machine.start(executionName(row, clock.now()), { worker, session });
-    }
+    const auditAt = row.auditAt ?? clock.now() + SETTLED_MS;
+    if (row.generation !== generation || row.auditAt === undefined) await workers.change(worker, present(session), { generation, auditAt });
+    if (await this.#isToBeAsked(row, auditAt)) await machine.start(executionName(row, clock.now()), { worker, session });
+  }
+
+  /**
+   * Because it is silent, or because an audit is due. That one is due until a round which was opened since has its answer: its machine may die.
+   * The first comes once the session has settled. A round before that proves nothing about what the id's last session was given at its end,
+   * because the index may not have shown it yet.
+   */
+  async #isToBeAsked(row: WorkerRow, auditAt: number): Promise<boolean> {
+    const { workers, rounds, clock } = this.#ports;
+    const isSilent = this.#isSilent(row);
+    const isAuditDue = this.#passes === 0 && clock.now() >= auditAt;
+    if (!isSilent && !isAuditDue) return false;
+    const round = row.round === undefined ? undefined : await rounds.get(row.round);
+    if (round && isInCourse(round, clock.now(), this.#settings.roundTimeoutMs)) return false;
+    const isAudited = isAuditDue && round?.state === 'resolved' && round.openedAt >= auditAt;
+    if (isAudited) await workers.change(row.workerId, present(row.session), { auditAt: clock.now() + untilNextAuditMs(row) });
+    return isSilent || !isAudited;
   }
 
   /** Its beat did not change between two looks at least half a lease apart. */
@@ -69,19 +85,6 @@ export class Sweep {
     if (look?.session === session && look.beat === beat) return now - look.at >= leaseMs / 2;
     this.#looks.set(workerId, { session, beat, at: now });
     return false;
-  }
-
-  /** Once an hour, each worker in a minute of its own. */
-  #isAuditDue({ session, registeredAt }: WorkerRow): boolean {
-    const minute = Math.floor(this.#ports.clock.now() / 60_000);
-    const age = this.#ports.clock.now() - registeredAt;
-    return this.#passes === 0 && age >= AUDIT_MS / 2 && minute % 60 === sum(session) % 60;
-  }
-
-  async #isBeingAsked({ round }: WorkerRow): Promise<boolean> {
-    const { rounds, clock } = this.#ports;
-    const current = round === undefined ? undefined : await rounds.get(round);
-    return current !== undefined && isInCourse(current, clock.now(), this.#settings.roundTimeoutMs);
   }
 
   /** However long ago it went: its jobs are reassigned while any names it, then row and inbox are kept for an hour and deleted. */
@@ -133,6 +136,8 @@ interface Look {
   readonly at: number;
 }
 
+/** By then every index shows what was written before the session registered. */
+const SETTLED_MS = 60_000;
 const AUDIT_MS = 60 * 60 * 1_000;
 const ASK_AGAIN_MS = 15_000;
 const KEPT_MS = 60 * 60 * 1_000;
@@ -148,8 +153,14 @@ function isPresent({ state }: WorkerRow): boolean {
   return state === 'active' || state === 'draining';
 }
 
-function sum(text: string): number {
-  return [...text].reduce((total, char) => total + char.charCodeAt(0), 0);
+function present(session: string): RowCondition {
+  return { session, states: ['active', 'draining'] };
+}
+
+/** An hour, for some workers up to ten minutes less: those that came together are not to be asked together for ever. */
+function untilNextAuditMs({ session }: WorkerRow): number {
+  const sum = [...session].reduce((total, char) => total + char.charCodeAt(0), 0);
+  return AUDIT_MS - (sum % 10) * 60_000;
 }
 
 /** The time that a ULID was made at, ms; 0 where it is none. */

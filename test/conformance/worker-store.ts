@@ -32,7 +32,12 @@ export function workerStoreConformance(name: string, setup: () => WorkerStoreSet
     const here = { session, states: ['active', 'draining'] } as const;
     expect(await workers.change(workerId, here, { generation: 3, round: 'r1' })).toStrictEqual(changed);
     expect(await workers.get(workerId)).toStrictEqual(changed);
-    expect(await workers.change(workerId, here, { namedAt: at, round: 'r2' })).toStrictEqual({ ...changed, namedAt: at, round: 'r2' });
+    expect(await workers.change(workerId, here, { namedAt: at, auditAt: at, round: 'r2' })).toStrictEqual({
+      ...changed,
+      namedAt: at,
+      auditAt: at,
+      round: 'r2',
+    });
     await registry.register({ ...registration, session: aName('s') });
     const row = await workers.get(workerId);
     expect(await workers.change(workerId, here, { state: 'lost' })).toBeUndefined();

@@ -214,7 +214,14 @@ describe('a worker that changes', () => {
 
   it('that only beats, answers a round or is stamped is not told', () => {
     const before = row('active');
-    for (const change of [{ beat: 8, running: 5 }, { answered: 't' }, { round: 't' }, { generation: 4 }, { namedAt: at }]) {
+    for (const change of [
+      { beat: 8, running: 5 },
+      { answered: 't' },
+      { round: 't' },
+      { generation: 4 },
+      { auditAt: at },
+      { namedAt: at },
+    ]) {
       expect(ofWorker(before, { ...before, ...change })).toEqual([]);
     }
   });

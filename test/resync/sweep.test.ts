@@ -14,8 +14,7 @@ async function setup(options: ControlPlaneOptions = {}) {
   const ids = new SequentialIds(plane.scheduler);
   return {
     ...{ plane, jobs, dispatches, workers, inboxes, rounds, ids },
-    join: (worker: string, more: { readonly capacity?: number; readonly leaseMs?: number } = {}) =>
-      PlayedWorker.registered(plane, worker, ids.next(), more),
+    join: (worker: string, more: Parameters<ControlPlane['addWorker']>[2] = {}) => PlayedWorker.registered(plane, worker, ids.next(), more),
     /** A run as deployed: passes every few seconds of one minute, or only the first where there is nothing to watch. */
     async run(...alive: readonly PlayedWorker[]): Promise<number> {
       const until = plane.now() + MINUTE_MS;
@@ -219,28 +218,47 @@ describe('an inbox', () => {
   });
 });
 
-test('each worker is asked once an hour though it beats, and not before it is half an hour old', async () => {
-  const { plane, join, workers, rounds } = await setup();
-  const all = [await join('a'), await join('b'), await join('c')];
-  for (let minutes = 0; minutes < 5 * 60; minutes++) {
-    for (const worker of all) await worker.beat();
-    await plane.newSweep().pass();
-    for (const worker of all) {
-      const asked = worker.question()[0];
-      const round = asked && (await rounds.get(asked.round));
-      if (round?.state === 'armed') plane.report(...worker.answer());
+describe('an audit: a worker that beats', () => {
+  test('is asked once its session has settled, and then once an hour', async () => {
+    const { plane, join, run, rounds } = await setup();
+    for (const name of ['a', 'b', 'c']) (await join(name, { isAudited: true })).lives();
+    const asked = (worker: string) => plane.executions.filter((execution) => execution.worker === worker).length;
+    await run();
+    expect(plane.executions).toEqual([]);
+    for (let minutes = 1; minutes < 3; minutes++) await run();
+    expect(['a', 'b', 'c'].map(asked)).toEqual([1, 1, 1]);
+    for (let minutes = 3; minutes < 5 * 60; minutes++) await run();
+    for (const worker of ['a', 'b', 'c']) {
+      expect(asked(worker)).toBeGreaterThanOrEqual(5);
+      expect(asked(worker)).toBeLessThanOrEqual(6);
     }
+    expect(rounds.all().map(({ state }) => state)).toEqual(plane.executions.map(() => 'resolved'));
+  });
+
+  test('is asked again where the execution died, until it has answered', async () => {
+    let died = 0;
+    const { plane, join, run, rounds } = await setup({ executions: () => ({ lateMs: 0, dies: died++ < 2 }) });
+    (await join('w', { isAudited: true })).lives();
+    for (let minutes = 0; minutes < 10; minutes++) await run();
+    expect(plane.executions).toHaveLength(3);
+    expect(rounds.all().at(-1)?.state).toBe('resolved');
+  });
+
+  test('is asked what the last session of its id was given at its end, which no index showed when it registered (G6)', async () => {
+    const { plane, join, run, put, jobs } = await setup();
+    const old = await join('w', { isAudited: true });
+    await plane.unlisted(() => put('k', old, { status: 'assigned' }));
+    const again = await join('w', { isAudited: true });
+    plane.report({ type: 'registered', worker: 'w', session: again.session, at: plane.now() });
     await plane.rest();
-    if (minutes < 30) expect(plane.executions).toEqual([]);
-    await plane.advance(MINUTE_MS);
-  }
-  for (const { worker } of all) {
-    const asked = plane.executions.filter((execution) => execution.worker === worker).length;
-    expect(asked).toBeGreaterThanOrEqual(4);
-    expect(asked).toBeLessThanOrEqual(5);
-    expect(workers.peek(worker)?.state).toBe('active');
-  }
-  expect(rounds.all().map(({ state }) => state)).toEqual(plane.executions.map(() => 'resolved'));
+    expect(plane.executions).toEqual([]);
+    // Seconds later the index shows it.
+    await put('k', old, { status: 'assigned' });
+    again.lives();
+    for (let minutes = 0; minutes < 3; minutes++) await run();
+    expect(jobs.peek('k')).toMatchObject({ status: 'assigned', owner: { session: again.session } });
+    expect(again.told('k').op).toBe('start');
+  });
 });
 
 describe('jobs that wait and are due', () => {

@@ -1,4 +1,3 @@
-import { isOwned } from '../../lib/pool/job.ts';
 import { DEFAULT_SETTINGS, type PoolSettings } from '../../lib/pool/settings.ts';
 import type { Call, CallResult } from '../../lib/testing/calls.ts';
 import { Faults } from '../../lib/testing/faults.ts';
@@ -33,7 +32,6 @@ export interface WorldResult {
 
 /** After so long without faults, virtual time, everything must have come to rest. */
 const REST_MS = 40 * 60_000;
-const OVERLOOKED_MS = 10 * 60_000;
 const SETTINGS: PoolSettings = { ...DEFAULT_SETTINGS, maxBackoffMs: 20_000, startAttempts: 3 };
 
 /**
@@ -54,7 +52,6 @@ export class World {
   #isCalm = false;
   #atCalm: (() => void)[] = [];
   #steps = 0;
-  #calmAt = 0;
   #violation: Violation | undefined;
 
   constructor({ seed, profile, keepLines = 0 }: WorldOptions) {
@@ -180,7 +177,6 @@ export class World {
     const { scheduler, faults, pool, tell } = this.#scene;
     tell('world', () => 'no more faults from here on');
     this.#isCalm = true;
-    this.#calmAt = scheduler.now();
     faults.end();
     for (const client of this.#clients) client.end();
     pool.services.workers.setPool({ state: 'open', generation: 1 });
@@ -201,7 +197,7 @@ export class World {
       if (scheduler.now() < nextLook && scheduler.now() < until) return false;
       nextLook = scheduler.now() + 500;
       this.#operator.redrive();
-      if (faults.injected.has('lost') || faults.injected.has('loseRecord') || this.#isOverlooked()) this.#operator.ask();
+      if (faults.injected.has('lost') || faults.injected.has('loseRecord')) this.#operator.ask();
       this.#operator.stopWhatCannotStart();
       left = this.#operator.isAtWork ? 'an operator is at work' : unrest(this.#scene, this.#crew);
       return left === undefined || scheduler.now() >= until;
@@ -211,14 +207,5 @@ export class World {
     checkAnswers(this.#scene, this.#asked.values(), (workerId) => this.#givenUp.has(workerId), when);
     const live = pool.services.jobs.all().filter(({ status }) => status !== 'ended');
     if (isEmpty && live.length > 0) fail('G8 any order', `${when}: ${JSON.stringify(live)}`);
-  }
-
-  /** A job is owned by a session that another one has replaced, and nobody has noticed for long. */
-  #isOverlooked(): boolean {
-    const { scheduler, faults, pool } = this.#scene;
-    const wasDisturbed = ['lag', 'failed-execution', 'late-timer'].some((kind) => faults.injected.has(kind));
-    if (!wasDisturbed || scheduler.now() - this.#calmAt < OVERLOOKED_MS) return false;
-    const { jobs, workers } = pool.services;
-    return jobs.all().some((job) => isOwned(job) && workers.peek(job.owner.worker)?.session !== job.owner.session);
   }
 }

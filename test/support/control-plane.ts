@@ -28,6 +28,7 @@ export interface ControlPlaneOptions {
 
 export const LEASE_MS = 30_000;
 const SWEEP_MS = 60_000;
+const NEVER = Number.MAX_SAFE_INTEGER;
 /** Nothing that a test asks for takes so many steps; something goes round in circles. */
 const MOST_STEPS = 100_000;
 
@@ -109,7 +110,7 @@ export class ControlPlane {
     return this.scheduler.now();
   }
 
-  /** A worker that registered, and that the control plane saw. */
+  /** A worker that registered, and that the control plane saw; asked of the sweep's own accord only where it is to be audited. */
   async addWorker(
     workerId: string,
     session: string,
@@ -117,13 +118,15 @@ export class ControlPlane {
       capacity = 10,
       isSeen = true,
       leaseMs = LEASE_MS,
-    }: { readonly capacity?: number; readonly isSeen?: boolean; readonly leaseMs?: number } = {},
+      isAudited = false,
+    }: { readonly capacity?: number; readonly isSeen?: boolean; readonly leaseMs?: number; readonly isAudited?: boolean } = {},
   ): Promise<void> {
     const { inboxes, workers } = this.services;
     await inboxes.create(session);
     await workers.register({ workerId, session, capacity, leaseMs, registeredAt: this.now() });
-    if (isSeen)
-      await workers.change(workerId, { session, states: ['active', 'draining'] }, { generation: (await workers.poolState()).generation });
+    const { generation } = await workers.poolState();
+    const stamp = { ...(isSeen ? { generation } : {}), ...(isAudited ? {} : { auditAt: NEVER }) };
+    await workers.change(workerId, { session, states: ['active'] }, stamp);
   }
 
   /** A change that no index and no cached list shows. */
