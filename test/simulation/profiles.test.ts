@@ -6,8 +6,8 @@ const seed = freshSeed();
 
 describe.each(['calm', 'network', 'processes', 'restore'] as const)('profile %s', (profile) => {
   test(`keeps every guarantee through 50,000 steps, from seed ${seed}`, { timeout: 300_000 }, async () => {
-    const { failure, steps } = await simulate(seed, 50_000, profile);
-    expect(failure && describeFailure(failure)).toBeUndefined();
+    const { failures, steps } = await simulate({ seed, steps: 50_000, profiles: [profile] });
+    for (const failure of failures) expect.fail(await describeFailure(failure));
     expect(steps).toBeGreaterThanOrEqual(50_000);
   });
 });

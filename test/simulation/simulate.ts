@@ -1,57 +1,83 @@
 import type { Violation } from '../../lib/testing/invariants.ts';
 import { Random } from '../../lib/testing/random.ts';
 import type { Profile } from './profiles.ts';
-import { World } from './world.ts';
+import { World, type WorldOptions, type WorldResult } from './world.ts';
+
+export type RunWorld = (options: WorldOptions) => Promise<WorldResult>;
+
+export interface SimulateOptions {
+  /** Everything follows from it, however many worlds run at once. */
+  readonly seed: number;
+  readonly steps: number;
+  /** Worlds take turns. */
+  readonly profiles: readonly Profile[];
+  /** By default in this thread. */
+  readonly run?: RunWorld;
+  /** Worlds that `run` takes on at once. */
+  readonly atOnce?: number;
+  /** Goes on with the next world after one that failed. */
+  readonly keepsGoing?: boolean;
+  readonly onWorld?: (so: SimulationResult) => void;
+}
 
 export interface SimulationResult {
   readonly steps: number;
   readonly worlds: number;
   readonly injected: ReadonlyMap<string, number>;
   readonly rules: ReadonlyMap<string, number>;
-  readonly failure?: Failure;
+  readonly failures: readonly Failure[];
 }
 
+/** Of one world that failed. */
 export interface Failure {
-  /** Of the one world that failed. */
   readonly seed: number;
   readonly profile: Profile;
   readonly violation: Violation;
-  readonly story: readonly string[];
+  readonly steps: number;
 }
 
+export const inThisThread: RunWorld = (options) => new World(options).run();
+
 /** World after world, the first of them by `seed` itself, until so many steps were run or one of them breaks a guarantee. */
-export async function simulate(seed: number, steps: number, profile: Profile): Promise<SimulationResult> {
+export async function simulate(options: SimulateOptions): Promise<SimulationResult> {
+  const { seed, steps, profiles, run = inThisThread, atOnce = 1, keepsGoing = false, onWorld } = options;
   const seeds = new Random(seed);
-  const injected = new Map<string, number>();
-  const rules = new Map<string, number>();
-  let done = 0;
-  let worlds = 0;
-  for (let of = seed; done < steps; of = seeds.seed()) {
-    const result = await new World({ seed: of, profile }).run();
-    done += result.steps;
-    worlds += 1;
-    add(injected, result.injected);
-    add(rules, result.rules);
-    if (result.violation) return { steps: done, worlds, injected, rules, failure: await failureOf(of, profile) };
+  const [injected, rules] = [new Map<string, number>(), new Map<string, number>()];
+  let so: SimulationResult = { steps: 0, worlds: 0, injected, rules, failures: [] };
+  let begun = 0;
+  const next = () => {
+    const of = { seed: begun === 0 ? seed : seeds.seed(), profile: profiles[begun % profiles.length] as Profile };
+    begun += 1;
+    const result = run(of);
+    // Those that are run in vain fail in vain.
+    result.catch(() => {});
+    return { of, result };
+  };
+  // They are taken in the order of their seeds, whichever ends first.
+  const ahead = Array.from({ length: atOnce }, next);
+  while (so.steps < steps && (keepsGoing || so.failures.length === 0)) {
+    const { of, result } = ahead.shift() ?? next();
+    const { violation, ...world } = await result;
+    ahead.push(next());
+    add(injected, world.injected);
+    add(rules, world.rules);
+    const failures = violation ? [...so.failures, { ...of, violation, steps: world.steps }] : so.failures;
+    so = { ...so, steps: so.steps + world.steps, worlds: so.worlds + 1, failures };
+    onWorld?.(so);
   }
-  return { steps: done, worlds, injected, rules };
+  return so;
 }
 
 /** The same world once more, this time with its story. */
-export async function failureOf(seed: number, profile: Profile, keepLines = 4000): Promise<Failure> {
-  const { violation, story } = await new World({ seed, profile, keepLines }).run();
-  if (!violation)
+export async function describeFailure({ seed, profile, violation }: Failure, run: RunWorld = inThisThread): Promise<string> {
+  const again = await run({ seed, profile, keepLines: 4000 });
+  if (!again.violation)
     throw new Error(`world ${seed} (${profile}) broke a guarantee, and did not when it was run again: it is not deterministic`);
-  return { seed, profile, violation, story };
-}
-
-export function describeFailure({ seed, profile, violation, story }: Failure): string {
-  const replay = `npm run simulate -- --seed ${seed} --steps 1 --profile ${profile}`;
   return [
-    ...story,
+    ...again.story,
     '',
     `${violation.guarantee} was broken: ${violation.what}`,
-    `seed ${seed}, profile ${profile}; again with: ${replay}`,
+    `seed ${seed}, profile ${profile}; again with: npm run simulate -- --seed ${seed} --steps 1 --profile ${profile}`,
   ].join('\n');
 }
 

@@ -1,0 +1,83 @@
+import { Table } from 'console-table-printer';
+import type { Mutant } from './mutants.ts';
+import { simulate } from './simulate.ts';
+import { Threads } from './threads.ts';
+
+/** What became of a mutant, and after how many steps. */
+export type Verdict =
+  | { readonly outcome: 'caught'; readonly by: string; readonly what: string; readonly steps: number; readonly world: number }
+  | { readonly outcome: 'survived'; readonly steps: number };
+
+export interface Try {
+  readonly mutant: Mutant;
+  readonly verdict: Verdict;
+}
+
+export interface TryOptions {
+  readonly seed: number;
+  readonly jobs: number;
+  readonly onProgress?: (line: string) => void;
+}
+
+const PROFILE = 'everything';
+const STEPS = 1_000_000;
+/** A broken rule may have the code go round in circles. */
+const WORLD_TIMEOUT_MS = 120_000;
+
+/** Runs the simulation on the broken code until it notices, or its steps are used up. */
+export async function tried({ edits, profile = PROFILE, steps = STEPS }: Mutant, seed: number): Promise<Verdict> {
+  await using threads = new Threads({ size: 1, edits, worldTimeoutMs: WORLD_TIMEOUT_MS });
+  let so = 0;
+  try {
+    const result = await simulate({
+      ...{ seed, steps, profiles: [profile], run: threads.run },
+      onWorld(of) {
+        so = of.steps;
+      },
+    });
+    const [failure] = result.failures;
+    if (!failure) return { outcome: 'survived', steps: result.steps };
+    const { guarantee, what } = failure.violation;
+    return { outcome: 'caught', by: guarantee, what, steps: result.steps, world: failure.seed };
+  } catch (error) {
+    // The code broke down, or did not come to an end.
+    return { outcome: 'caught', by: 'a crash', what: String(error), steps: so, world: seed };
+  }
+}
+
+/** Each of them, some side by side; in the order of the list. */
+export async function tryAll(mutants: readonly Mutant[], { seed, jobs, onProgress }: TryOptions): Promise<readonly Try[]> {
+  const tries: Try[] = [];
+  const left = [...mutants.entries()];
+  let done = 0;
+  const work = async () => {
+    for (let next = left.shift(); next; next = left.shift()) {
+      const [index, mutant] = next;
+      onProgress?.(`${done} of ${mutants.length} mutants tried; now: ${mutant.name}`);
+      tries[index] = { mutant, verdict: await tried(mutant, seed) };
+      done += 1;
+    }
+  };
+  await Promise.all(Array.from({ length: jobs }, work));
+  return tries;
+}
+
+export function tableOf(tries: readonly Try[]): string {
+  const table = new Table({
+    shouldDisableColors: true,
+    columns: [
+      { name: 'mutant', alignment: 'left', maxLen: 60 },
+      { name: 'by', title: 'caught by', alignment: 'left' },
+      { name: 'steps', title: 'after steps', alignment: 'right' },
+      { name: 'profile', alignment: 'left' },
+      { name: 'world', title: 'seed', alignment: 'right' },
+    ],
+  });
+  for (const { mutant, verdict } of tries) {
+    const { name, profile = PROFILE } = mutant;
+    const steps = verdict.steps.toLocaleString('en');
+    const row = { mutant: name, profile, steps };
+    table.addRow(verdict.outcome === 'caught' ? { ...row, by: verdict.by, world: verdict.world } : { ...row, by: '✗ survived', world: '' });
+  }
+  return table.render();
+}
