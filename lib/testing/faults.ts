@@ -1,11 +1,12 @@
 import type { Call, CallFault, Fate, Network } from './calls.ts';
 import type { IndexLag } from './frozen.ts';
 import type { Invocation } from './functions.ts';
+import { Incidents } from './incidents.ts';
 import type { ExecutionFate } from './memory-machine.ts';
 import type { Disturbance } from './memory-queue.ts';
 import { FUNCTION_TIMEOUT_MS } from './memory-services.ts';
 import type { Process } from './process.ts';
-import type { Random } from './random.ts';
+import { Random } from './random.ts';
 import type { Scheduler } from './scheduler.ts';
 
 /** How likely each fault is, from 0 to 1: per call, per message, per invocation. */
@@ -22,6 +23,8 @@ export interface FaultRates {
   readonly 'worker-died': number;
   /** A command or a report is never seen by anybody, and only a resync round finds out. */
   readonly lost: number;
+  /** A request or a report is dead-lettered unread, and perhaps put back some time. */
+  readonly 'dead-lettered': number;
   readonly late: number;
   /** A message comes again although it was deleted. */
   readonly again: number;
@@ -37,6 +40,8 @@ export interface FaultRates {
   readonly 'late-timer': number;
   /** An execution of it fails between two steps. */
   readonly 'failed-execution': number;
+  /** A step of it runs a second time, because nobody heard that it had run. */
+  readonly 'step-again': number;
 }
 
 export type FaultKind = keyof FaultRates;
@@ -50,6 +55,7 @@ export const NO_FAULTS: FaultRates = {
   died: 0,
   'worker-died': 0,
   lost: 0,
+  'dead-lettered': 0,
   late: 0,
   again: 0,
   reordered: 0,
@@ -58,7 +64,10 @@ export const NO_FAULTS: FaultRates = {
   'timed-out': 0,
   'late-timer': 0,
   'failed-execution': 0,
+  'step-again': 0,
 };
+
+export const FAULT_KINDS = Object.keys(NO_FAULTS) as readonly FaultKind[];
 
 const CONDITIONAL = new Set(['jobs.commit', 'dispatches.admit', 'dispatches.change', 'restores.restore']);
 
@@ -68,13 +77,19 @@ export class Faults implements Network {
   readonly injected = new Map<string, number>();
   readonly #random: Random;
   readonly #scheduler: Scheduler;
+  readonly #incidents: Incidents;
+  /** Of each kind by itself. */
+  readonly #lots: { readonly [kind in FaultKind]: Random };
   readonly #cutOff = new Map<Process, Set<string>>();
   #rates: FaultRates;
 
-  constructor(random: Random, scheduler: Scheduler, rates: FaultRates) {
+  constructor(random: Random, scheduler: Scheduler, rates: FaultRates, incidents = new Incidents()) {
     this.#random = random;
     this.#scheduler = scheduler;
     this.#rates = rates;
+    this.#incidents = incidents;
+    const lots = FAULT_KINDS.map((kind) => [kind, new Random(random.seed())]);
+    this.#lots = Object.fromEntries(lots) as { readonly [kind in FaultKind]: Random };
   }
 
   /** From here on nothing is disturbed any more; what was under way stays as it is. */
@@ -127,6 +142,7 @@ export class Faults implements Network {
     const again = new Set<string>();
     return {
       lost: () => mayLose && this.#happens('lost'),
+      deadLettered: () => this.#happens('dead-lettered'),
       late: () => (this.#happens('late') ? this.#random.between(50, 20_000) : 0),
       again: ({ id }) => {
         if (again.has(id) || !this.#happens('again')) return undefined;
@@ -153,13 +169,14 @@ export class Faults implements Network {
     };
   };
 
-  readonly execution: ExecutionFate = () => ({
-    lateMs: this.#happens('late-timer') ? this.#random.between(1_000, 60_000) : 0,
-    dies: this.#happens('failed-execution'),
+  readonly execution: ExecutionFate = (at) => ({
+    lateMs: at === 'timer' && this.#happens('late-timer') ? this.#random.between(1_000, 60_000) : 0,
+    dies: at === 'step' && this.#happens('failed-execution'),
+    runsTwice: at === 'function' && this.#happens('step-again'),
   });
 
   #happens(kind: FaultKind): boolean {
-    const happens = this.#random.chance(this.#rates[kind]);
+    const happens = this.#lots[kind].chance(this.#rates[kind]) && this.#incidents.happens(kind);
     if (happens) this.count(kind);
     return happens;
   }

@@ -1,7 +1,7 @@
 import type { Dispatch } from '../pool/dispatch.ts';
 import { isOwned, type Job, type RunningJob } from '../pool/job.ts';
 import type { WorkerRow } from '../pool/worker.ts';
-import { fingerprintOf, type StartCommand, type StopReason } from '../wire/index.ts';
+import { fingerprintOf, parseRequest, type StartCommand, type StopReason } from '../wire/index.ts';
 import type { Call, CallResult } from './calls.ts';
 import type { MemoryServices } from './memory-services.ts';
 import type { Process } from './process.ts';
@@ -54,6 +54,7 @@ export interface Truth {
 
 export interface CheckerOptions {
   readonly scheduler: Scheduler;
+  /** Of a worker whose registration does not say. */
   readonly leaseMs: number;
   readonly services: () => MemoryServices;
   readonly onViolation: (violation: Violation) => void;
@@ -78,11 +79,12 @@ export class Checker {
   readonly #fences = new Map<string, number>();
   readonly #handlers = new Map<string, Set<LiveHandler>>();
   readonly #renewedAt = new Map<Process, number>();
+  readonly #leases = new Map<Process, number>();
   readonly #truth = new Map<string, Truth>();
   readonly #stopsAsked = new Set<string>();
   /** The highest fence that was given when the key's record was last deleted. */
   readonly #orphans = new Map<string, number>();
-  readonly #lost = { record: new Set<string>(), job: new Set<string>() };
+  readonly #lost = { record: new Set<string>(), job: new Set<string>(), request: new Set<string>() };
 
   constructor(options: CheckerOptions) {
     this.#options = options;
@@ -113,10 +115,19 @@ export class Checker {
     return truth;
   }
 
-  /** What was deleted of a dispatch: its own record, or a job record that named it. */
-  lostOf(dispatchId: string): 'record' | 'job' | undefined {
-    if (this.#lost.record.has(dispatchId)) return 'record';
-    return this.#lost.job.has(dispatchId) ? 'job' : undefined;
+  /** What was deleted of a dispatch: its own record, a job record that named it, or a request that it depended on. */
+  lostOf(dispatchId: string): 'record' | 'job' | 'request' | undefined {
+    return (['record', 'job', 'request'] as const).find((what) => this.#lost[what].has(dispatchId));
+  }
+
+  /** A request was taken off its queue unread, or half done: with it goes what it asked for, and what was still to be done at its key. */
+  requestLost(body: string): void {
+    const parsed = parseRequest(body);
+    if (!parsed.ok) return;
+    const { key } = parsed.value;
+    const job = this.#options.services().jobs.peek(key);
+    const named = ['dispatchId' in parsed.value ? parsed.value.dispatchId : undefined, job?.dispatchId, job?.next];
+    for (const dispatchId of named) if (dispatchId !== undefined) this.#lost.request.add(dispatchId);
   }
 
   /** Somebody asked for a stop: of a dispatch, or of whatever is at the key. */
@@ -191,10 +202,12 @@ export class Checker {
 
   readonly worker = (workerId: string, before: WorkerRow | undefined, after: WorkerRow): void => {
     if (after.state !== 'lost' || before?.state === 'lost') return;
-    const { scheduler, leaseMs } = this.#options;
-    for (const [{ name }, sentAt] of this.#renewedAt) {
+    const { scheduler } = this.#options;
+    for (const [process, sentAt] of this.#renewedAt) {
+      if (process.name !== workerId) continue;
+      const leaseMs = this.#leaseOf(process);
       const what = `${workerId} was declared lost ${scheduler.now() - sentAt} ms after what it sent last renewed its lease of ${leaseMs} ms`;
-      if (name === workerId) this.#check(scheduler.now() - sentAt >= leaseMs, 'lease', what);
+      this.#check(scheduler.now() - sentAt >= leaseMs, 'lease', what);
     }
   };
 
@@ -235,7 +248,7 @@ export class Checker {
       else if (!isExcused) this.#check(false, 'G2 one live handler', beside);
     }
     // The lease is looked at before every call of the handler, and its clocks tell it how long it was frozen.
-    const leftMs = (this.#renewedAt.get(process) ?? 0) + this.#options.leaseMs - this.#options.scheduler.now();
+    const leftMs = (this.#renewedAt.get(process) ?? 0) + this.#leaseOf(process) - this.#options.scheduler.now();
     this.#check(leftMs > 0 || process.clockSetAt !== undefined, 'lease', `${who}, ${-leftMs} ms after its lease was over`);
     if (!isExcused && !this.#isOrphan(key, fence)) {
       const { dispatches, jobs } = this.#options.services();
@@ -307,12 +320,14 @@ export class Checker {
     this.#check(isExcused, 'G2 one live handler', `the resource of "${key}" refused ${process.name} under fence ${fence}`);
   }
 
-  #renewed({ by, method }: Call, sentAt: number, result: CallResult): void {
+  #renewed({ by, method, args }: Call, sentAt: number, result: CallResult): void {
     const isRenewal =
       'value' in result &&
       (method === 'register' || (method === 'heartbeat' && (result.value as { outcome: string }).outcome === 'renewed'));
     if (!isRenewal) return;
-    const { scheduler, leaseMs } = this.#options;
+    if (method === 'register' && args[0]) this.#leases.set(by, (args[0] as WorkerRow).leaseMs);
+    const { scheduler } = this.#options;
+    const leaseMs = this.#leaseOf(by);
     // What was sent before the last that succeeded renews nothing, nor what is answered when the lease is given up already.
     if (sentAt <= (this.#renewedAt.get(by) ?? -1) || scheduler.now() - sentAt >= (leaseMs * 2) / 3) return;
     this.#renewedAt.set(by, sentAt);
@@ -341,7 +356,11 @@ export class Checker {
   #isExcused(process: Process): boolean {
     if (process.state === 'frozen') return true;
     const { resumedAt } = process;
-    return resumedAt !== undefined && this.#options.scheduler.now() - resumedAt <= this.#options.leaseMs;
+    return resumedAt !== undefined && this.#options.scheduler.now() - resumedAt <= this.#leaseOf(process);
+  }
+
+  #leaseOf(process: Process): number {
+    return this.#leases.get(process) ?? this.#options.leaseMs;
   }
 
   #check(holds: boolean, guarantee: Guarantee, what: string): void {

@@ -7,14 +7,19 @@ import type { Scheduler } from './scheduler.ts';
 
 export interface MemoryMachineOptions {
   readonly scheduler: Scheduler;
+  /** As deployed; looked at anew by each function and each execution. */
   readonly settings: ResyncSettings;
   /** What one step has of the world. */
   readonly ports: (process: Process) => ResyncPorts;
   readonly fate?: ExecutionFate | undefined;
 }
 
-/** How late its next timer fires, ms, and whether the execution dies between two steps. */
-export type ExecutionFate = () => { readonly lateMs: number; readonly dies: boolean };
+/** Asked at each timer how late it fires, ms; at the end of each function whether it runs again; and after each step whether the execution dies. */
+export type ExecutionFate = (at: 'timer' | 'function' | 'step') => {
+  readonly lateMs: number;
+  readonly dies: boolean;
+  readonly runsTwice?: boolean;
+};
 
 /** A step that fails is tried again after so long, this often; then the execution has failed. */
 const RETRY_MS = 2_000;
@@ -55,22 +60,23 @@ export class MemoryMachine implements RoundMachine {
   }
 
   async #execute(input: ExecutionInput): Promise<void> {
+    // An execution's own timeout is that of the machine as it was when it began; its functions are those of the last deploy.
+    const { roundTimeoutMs } = this.#options.settings;
     let step: Step = { next: 'open', silence: { rounds: 0 } };
     while (step.next !== 'done') {
-      step = await this.#enter(step, input);
-      if (this.#options.fate?.().dies) return;
+      step = await this.#enter(step, input, roundTimeoutMs);
+      if (this.#options.fate?.('step').dies) return;
     }
   }
 
-  async #enter(step: Exclude<Step, { next: 'done' }>, input: ExecutionInput): Promise<Step> {
-    const { settings } = this.#options;
+  async #enter(step: Exclude<Step, { next: 'done' }>, input: ExecutionInput, timeoutMs: number): Promise<Step> {
     switch (step.next) {
       case 'open':
-        return this.#invoke('resync-open', (ports) => openRound(ports, settings, input, step.silence));
+        return this.#invoke('resync-open', (ports, settings) => openRound(ports, settings, input, step.silence));
       case 'arm':
-        return this.#arm(step.token, step.silence);
+        return this.#arm(step.token, step.silence, timeoutMs);
       case 'behind':
-        await this.#wait(settings.roundTimeoutMs);
+        await this.#wait(timeoutMs);
         return this.#expire(step.token, step.silence);
       case 'wait':
         await this.#wait(step.waitSeconds * 1_000);
@@ -83,12 +89,11 @@ export class MemoryMachine implements RoundMachine {
     }
   }
 
-  async #arm(token: string, silence: Silence): Promise<Step> {
-    const { settings } = this.#options;
+  async #arm(token: string, silence: Silence, timeoutMs: number): Promise<Step> {
     const taskToken = `task-${token}-${++this.#steps}`;
     const woken = new Promise<RoundResult>((resolve) => this.#waiting.set(taskToken, resolve));
-    const timedOut = this.#wait(settings.roundTimeoutMs).then(() => 'timed-out' as const);
-    const asked = this.#invoke('resync-arm', (ports) => armRound(ports, settings, token, taskToken)).then(
+    const timedOut = this.#wait(timeoutMs).then(() => 'timed-out' as const);
+    const asked = this.#invoke('resync-arm', (ports, settings) => armRound(ports, settings, token, taskToken)).then(
       () => new Promise<never>(() => {}),
     );
     const result = await Promise.race([woken, timedOut, asked]);
@@ -98,24 +103,29 @@ export class MemoryMachine implements RoundMachine {
   }
 
   #expire(token: string, silence: Silence): Promise<Step> {
-    return this.#invoke('resync-expire', (ports) => expireRound(ports, this.#options.settings, token, silence));
+    return this.#invoke('resync-expire', (ports, settings) => expireRound(ports, settings, token, silence));
   }
 
   #wait(ms: number): Promise<void> {
     const { scheduler, fate } = this.#options;
-    return new Promise((resolve) => scheduler.after(ms + (fate?.().lateMs ?? 0), resolve));
+    return new Promise((resolve) => scheduler.after(ms + (fate?.('timer').lateMs ?? 0), resolve));
   }
 
-  /** One Lambda function; it may die, and is tried again. */
-  async #invoke<T>(name: string, run: (ports: ResyncPorts) => Promise<T>): Promise<T> {
-    const { scheduler, ports } = this.#options;
+  /** One Lambda function, tried again where it failed, or where nobody heard that it did not. */
+  async #invoke<T>(name: string, run: (ports: ResyncPorts, settings: ResyncSettings) => Promise<T>): Promise<T> {
+    const done = await this.#untilItSucceeds(name, run);
+    return this.#options.fate?.('function').runsTwice ? this.#untilItSucceeds(name, run) : done;
+  }
+
+  async #untilItSucceeds<T>(name: string, run: (ports: ResyncPorts, settings: ResyncSettings) => Promise<T>): Promise<T> {
+    const { scheduler, ports, settings } = this.#options;
     for (let tries = 1; ; tries++) {
       const process = new Process(scheduler, { name: `${name}-${++this.#steps}`, kind: 'function' });
       try {
         return await new Promise<T>((resolve, reject) => {
           process.onDeath(() => reject(new Error(`${process.name} died`)));
           scheduler.after(FUNCTION_TIMEOUT_MS, () => process.kill());
-          run(ports(process)).then(resolve, reject);
+          run(ports(process), { ...settings }).then(resolve, reject);
         });
       } catch (error) {
         if (tries >= TRIES) throw error;

@@ -63,13 +63,13 @@ const SWEEP_MARGIN_MS = 6_000;
 export class MemoryPool {
   readonly scheduler: Scheduler;
   readonly services: MemoryServices;
-  readonly leaseMs: number;
   readonly #options: MemoryPoolOptions;
   readonly #calls: Calls;
   readonly #ids: SequentialIds;
   readonly #machine: MemoryMachine;
   readonly #sources: readonly EventSource[];
   readonly #settings: PoolSettings;
+  readonly #resync: { -readonly [name in keyof ResyncSettings]: ResyncSettings[name] };
   #isOver = false;
   #passes = 0;
 
@@ -78,7 +78,6 @@ export class MemoryPool {
     this.#options = options;
     this.#settings = settings;
     this.scheduler = scheduler;
-    this.leaseMs = leaseMs;
     this.services = new MemoryServices({ ...options, clock: scheduler, timer: scheduler, retentionMs: settings.retentionMs });
     this.#ids = new SequentialIds(scheduler);
     this.#calls = new Calls(scheduler, network, (call) => this.services.lostRace(call.method, call.args));
@@ -86,15 +85,25 @@ export class MemoryPool {
       this.#source('request', this.services.requests, consumeRequest),
       this.#source('report', this.services.reports, consumeReport),
     ];
-    const resync: ResyncSettings = { leaseMs, roundTimeoutMs: leaseMs, maxSilentRounds: 3 };
+    this.#resync = { leaseMs, roundTimeoutMs: leaseMs, maxSilentRounds: 3 };
     this.#machine = new MemoryMachine({
       scheduler,
-      settings: resync,
+      settings: this.#resync,
       ports: (process) => this.#poolPorts(process),
       fate: options.executions,
     });
     this.services.machine = this.#machine;
-    this.#everyNowAndThen('sweep', SWEEP_MS, (process) => this.#sweep(process, resync));
+    this.#everyNowAndThen('sweep', SWEEP_MS, (process) => this.#sweep(process));
+  }
+
+  get leaseMs(): number {
+    return this.#resync.leaseMs;
+  }
+
+  /** Functions, clients and workers that begin from now on go by another lease; a worker that is there keeps the one that it has. */
+  deploy({ leaseMs }: { readonly leaseMs: number }): void {
+    this.#resync.leaseMs = leaseMs;
+    this.#resync.roundTimeoutMs = leaseMs;
   }
 
   /** Whether any function is at work, or a round is open. The sweep is not asked: it nearly always is. */
@@ -163,7 +172,8 @@ export class MemoryPool {
   }
 
   /** One run: passes until it is time for the next run, or until there is nothing to watch. */
-  async #sweep(process: Process, settings: ResyncSettings): Promise<void> {
+  async #sweep(process: Process): Promise<void> {
+    const settings: ResyncSettings = { ...this.#resync };
     const ports = this.#poolPorts(process);
     const sweep = new Sweep(ports, settings);
     const until = process.monotonic() + SWEEP_MS - SWEEP_MARGIN_MS;
@@ -216,6 +226,7 @@ export class MemoryPool {
       records: this.#calls.port(ports.records, 'records', process),
       operate: {
         ...ports.operate,
+        leaseMs: this.leaseMs,
         restores: { recovered },
         pool: this.#calls.port(pool, 'pool', process),
         gauges: this.#calls.port(gauges, 'gauges', process),

@@ -26,6 +26,8 @@ export interface QueueOptions {
 export interface Disturbance {
   /** Never seen by anybody: expired unread, or dead-lettered and never put back. */
   lost?(): boolean;
+  /** Among the dead letters before anybody has handled it. */
+  deadLettered?(): boolean;
   /** Not visible for so long after it was sent. */
   late?(message: QueuedMessage): number;
   /** Comes again after so long although it was deleted; undefined: it does not. */
@@ -109,9 +111,14 @@ export class MemoryQueue {
       this.#sentIds.delete(message.deduplicationId);
       this.#sentIds.set(message.deduplicationId, now);
     }
-    if (this.#options.disturbance?.lost?.()) return;
+    const { disturbance, deadLetters } = this.#options;
+    if (disturbance?.lost?.()) return;
+    if (deadLetters && disturbance?.deadLettered?.()) {
+      deadLetters.send(message);
+      return;
+    }
     const held: Held = { id: `${this.name}-${++this.#sent}`, message, sentAt: now, visibleAt: now, receiveCount: 0 };
-    held.visibleAt += this.#options.disturbance?.late?.(seen(held)) ?? 0;
+    held.visibleAt += disturbance?.late?.(seen(held)) ?? 0;
     this.#held.push(held);
     this.#changed();
   }

@@ -25,7 +25,7 @@ export interface Strike {
 export async function setup({ leaseMs, dies = () => false }: { readonly leaseMs?: number; readonly dies?: () => boolean } = {}) {
   const strikes: Strike[] = [];
   const plane = new ControlPlane({
-    executions: () => ({ lateMs: 0, dies: dies() }),
+    executions: (at) => ({ lateMs: 0, dies: at === 'step' && dies() }),
     network: {
       fate({ by, method }) {
         const index = strikes.findIndex((strike) => by.name.startsWith(strike.by) && method === strike.method);

@@ -1,9 +1,11 @@
 import type { Process } from '../../lib/testing/process.ts';
+import type { Random } from '../../lib/testing/random.ts';
 import { defineHandler, type Handler, type Job, type Raw, RetryableError } from '../../lib/worker/handler.ts';
 import type { Scene } from './scene.ts';
 
 /** What handlers have of their world, with lots of their own. */
-export interface Surroundings extends Pick<Scene, 'random' | 'checker' | 'conditions' | 'isCalm' | 'whenCalm' | 'leaseMs' | 'tell'> {
+export interface Surroundings extends Pick<Scene, 'checker' | 'conditions' | 'isCalm' | 'whenCalm' | 'leaseMs' | 'tell'> {
+  readonly random: Random;
   readonly resource: Resource;
 }
 

@@ -1,14 +1,18 @@
 import { isOwned, type Job } from '../../lib/pool/job.ts';
+import type { MemoryWorker } from '../../lib/testing/memory-pool.ts';
 import type { Process } from '../../lib/testing/process.ts';
+import { Random } from '../../lib/testing/random.ts';
 import type { Crew } from './crew.ts';
 import type { Operator } from './operator.ts';
 import type { MishapKind } from './profiles.ts';
 import type { Scene } from './scene.ts';
-import type { Asked } from './workload.ts';
+import type { Asked, Workload } from './workload.ts';
 
 export interface MishapsOptions {
+  readonly random: Random;
   readonly crew: Crew;
   readonly operator: Operator;
+  readonly clients: readonly Workload[];
   readonly asked: ReadonlyMap<string, Asked>;
 }
 
@@ -21,78 +25,104 @@ export class Mishaps {
   constructor(scene: Scene, options: MishapsOptions) {
     this.#scene = scene;
     this.#options = options;
-    for (const [kind, mean] of Object.entries(scene.conditions.mishaps)) this.#nowAndThen(kind as MishapKind, mean * scene.leaseMs);
+    for (const [kind, mean] of Object.entries(scene.conditions.mishaps))
+      this.#nowAndThen(kind as MishapKind, mean * scene.leaseMs, new Random(options.random.seed()));
   }
 
-  #nowAndThen(kind: MishapKind, meanMs: number): void {
-    const { scheduler, random, isCalm } = this.#scene;
-    scheduler.after(random.between(1, Math.round(2 * meanMs)), () => {
+  #nowAndThen(kind: MishapKind, meanMs: number, lots: Random): void {
+    const { scheduler, incidents, faults, isCalm } = this.#scene;
+    scheduler.after(lots.between(1, Math.round(2 * meanMs)), () => {
       if (isCalm()) return;
-      this.#happen(kind);
-      this.#nowAndThen(kind, meanMs);
+      const random = new Random(lots.seed());
+      if (incidents.happens(kind) && this.#happens(kind, random)) faults.count(kind);
+      this.#nowAndThen(kind, meanMs, lots);
     });
   }
 
-  #happen(kind: MishapKind): void {
-    const { random, leaseMs, faults, tell } = this.#scene;
-    const { crew, operator } = this.#options;
-    const worker = crew.workers.length === 0 ? undefined : random.pick(crew.workers);
+  /** False where there was nothing for it to happen to. */
+  #happens(kind: MishapKind, random: Random): boolean {
+    const { operator, crew } = this.#options;
+    const { leaseMs, pool } = this.#scene;
     const forMs = random.between(1, Math.round(leaseMs * random.pick([0.1, 0.5, 1, 3])));
     switch (kind) {
       case 'redrive':
-        operator.redrive();
-        return;
+        return operator.redrive();
+      case 'purge':
+        return this.#purge(random);
       case 'badMessage':
-        this.#badMessage();
-        break;
-      case 'resync':
-        operator.resync(worker?.process.name);
-        break;
+        return this.#badMessage(random);
       case 'move':
-        operator.move();
-        break;
-      case 'loseRecord':
-        this.#loseRecord();
-        return;
+        return operator.move(random);
       case 'close':
-        operator.close(forMs);
-        break;
+        return operator.close(random.pick(['closed', 'recovering'] as const), forMs);
+      case 'deploy':
+        return operator.deploy(random.pick([3_000, leaseMs, 2 * leaseMs]));
+      case 'loseRecord':
+        return this.#loseRecord(random);
+      case 'operator': {
+        const rows = pool.services.workers.all();
+        return rows.length > 0 && operator.see(random.pick(rows).workerId, random);
+      }
       case 'kill':
-        worker?.process.kill();
-        break;
+      case 'restart':
       case 'freeze':
-        if (worker) this.#freeze(worker.process, forMs);
-        break;
       case 'cutOff':
-        if (worker) this.#cutOff(worker.process, forMs);
-        return;
       case 'drain':
-        tell(worker?.process.name ?? '', () => 'is asked to drain');
-        worker?.process.deliver(() => void worker.runtime.drain({ deadlineMs: random.between(1_000, 25_000) }));
-        break;
+      case 'setClock':
+        if (crew.workers.length === 0) return false;
+        this.#befalls(random.pick(crew.workers), kind, forMs, random);
+        return true;
+      default:
+        return kind satisfies never;
+    }
+  }
+
+  #befalls(
+    { process, runtime }: MemoryWorker,
+    kind: 'kill' | 'restart' | 'freeze' | 'cutOff' | 'drain' | 'setClock',
+    forMs: number,
+    random: Random,
+  ): void {
+    const { tell } = this.#scene;
+    switch (kind) {
+      case 'kill':
+        process.kill();
+        return;
+      case 'restart':
+        this.#options.crew.restart(process, random.between(0, 500));
+        return;
+      case 'freeze':
+        this.#freeze(process, forMs, random.chance(0.5));
+        return;
+      case 'cutOff':
+        this.#cutOff(process, forMs, random.pick([['registry'], ['inbox'], ['reports'], ['registry', 'inbox', 'reports']]));
+        return;
+      case 'drain': {
+        const deadlineMs = random.between(1_000, 25_000);
+        tell(process.name, () => `is asked to drain within ${deadlineMs} ms`);
+        process.deliver(() => void runtime.drain({ deadlineMs }));
+        return;
+      }
       case 'setClock': {
         const byMs = random.between(-20_000, 20_000);
-        tell(worker?.process.name ?? '', () => `has its clock set by ${byMs} ms`);
-        worker?.process.setClock(byMs);
-        break;
+        tell(process.name, () => `has its clock set by ${byMs} ms`);
+        process.setClock(byMs);
+        return;
       }
       default:
         kind satisfies never;
     }
-    faults.count(kind);
   }
 
-  #freeze(process: Process, forMs: number): void {
-    const { random, scheduler, tell } = this.#scene;
-    const suspended = random.chance(0.5);
+  #freeze(process: Process, forMs: number, suspended: boolean): void {
+    const { scheduler, tell } = this.#scene;
     tell(process.name, () => `is ${suspended ? 'suspended' : 'stopped'} for ${forMs} ms`);
     process.freeze({ suspended });
     scheduler.after(forMs, () => process.resume());
   }
 
-  #cutOff(process: Process, forMs: number): void {
-    const { random, scheduler, faults, tell } = this.#scene;
-    const services = random.pick([['registry'], ['inbox'], ['reports'], ['registry', 'inbox', 'reports']]);
+  #cutOff(process: Process, forMs: number, services: readonly string[]): void {
+    const { scheduler, faults, tell } = this.#scene;
     tell(process.name, () => `is cut off from ${services.join(', ')} for ${forMs} ms`);
     for (const service of services) {
       faults.cutOff(process, service);
@@ -100,28 +130,48 @@ export class Mishaps {
     }
   }
 
-  /** Somebody deletes a record, or a bug does; mostly of a job that runs, whose worker is often asked before long what it runs. */
-  #loseRecord(): void {
-    const { random, scheduler, faults, leaseMs, pool, tell } = this.#scene;
+  /** Somebody purges a queue: reports and commands, now and then requests or what was dead-lettered. */
+  #purge(random: Random): boolean {
+    const { checker, pool, tell } = this.#scene;
+    const { requests, reports, deadRequests, deadReports, inboxes, workers } = pool.services;
+    const inbox = inboxes.queue(workers.all().length === 0 ? '' : random.pick(workers.all()).session);
+    const queue = random.pick([reports, reports, inbox ?? reports, inbox ?? reports, requests, deadRequests, deadReports]);
+    const purged = queue.takeAll();
+    for (const { body } of purged) {
+      tell('somebody', () => `purges ${body} from ${queue.name}`);
+      if (queue === requests || queue === deadRequests) checker.requestLost(body);
+    }
+    return purged.length > 0;
+  }
+
+  /**
+   * Somebody deletes a record, or a bug does; mostly of a job that runs. Often its worker is asked before long what it runs, or the key is
+   * wanted for something else.
+   */
+  #loseRecord(random: Random): boolean {
+    const { scheduler, leaseMs, pool, tell } = this.#scene;
+    const { operator, clients } = this.#options;
     const { jobs, dispatches } = pool.services;
     const all = jobs.all();
     const owned = random.chance(0.7) ? all.filter(isOwned) : [];
-    if (all.length === 0) return;
+    if (all.length === 0) return false;
     const job = random.pick<Job>(owned.length > 0 ? owned : all);
-    faults.count('loseRecord');
     const { key, dispatchId } = job;
     const what = random.pick(['job', 'job', 'dispatch', 'payload', 'job and dispatch'] as const);
     tell('somebody', () => `deletes of "${key}" and dispatch ${dispatchId}: ${what}`);
     if (what === 'payload') dispatches.deletePayload(dispatchId);
     if (what.endsWith('dispatch')) dispatches.delete(dispatchId);
     if (what.startsWith('job')) jobs.delete(key);
-    if (isOwned(job) && random.chance(0.7))
-      scheduler.after(random.between(0, 2 * leaseMs), () => this.#options.operator.resync(job.owner.worker));
+    const soonMs = () => random.between(0, leaseMs * random.pick([0.02, 0.2, 2]));
+    if (isOwned(job) && random.chance(0.7)) scheduler.after(soonMs(), () => operator.resync(job.owner.worker));
+    const client = random.pick(clients);
+    if (random.chance(0.5)) scheduler.after(soonMs(), () => client.startAnother(key));
+    return true;
   }
 
   /** What does not parse is refused, and disturbs neither its neighbours nor the dispatch that it names. */
-  #badMessage(): void {
-    const { random, keys, pool } = this.#scene;
+  #badMessage(random: Random): boolean {
+    const { keys, pool } = this.#scene;
     const key = random.pick(keys);
     const known = [...this.#options.asked.keys()];
     const dispatchId = known.length > 0 && random.chance(0.7) ? random.pick(known) : `bad-${++this.#badMessages}`;
@@ -132,5 +182,6 @@ export class Mishaps {
       JSON.stringify({ v: 1, op: 'start', key, dispatchId, payload: 'p', mispelt: true }),
     ]);
     pool.services.requests.send({ body, group: key, deduplicationId: `bad-message-${++this.#badMessages}` });
+    return true;
   }
 }

@@ -1,9 +1,14 @@
 import type { Pool } from '../../lib/client/pool.ts';
+import { PoolError } from '../../lib/pool/errors.ts';
 import { executionName } from '../../lib/resync/run-round.ts';
+import type { Random } from '../../lib/testing/random.ts';
 import { encodeRequest, parseRequest } from '../../lib/wire/index.ts';
 import type { Scene } from './scene.ts';
 
-/** Whoever sees to the pool: puts back what was dead-lettered, has workers asked what they run, moves jobs, closes the pool. */
+/**
+ * Whoever sees to the pool: puts back what was dead-lettered, sees to workers, moves jobs, closes the pool, deploys it with another lease.
+ * What a client can do is done by one, over the network, and now and then its process dies over it.
+ */
 export class Operator {
   readonly #scene: Scene;
   readonly #tried = new Map<string, number>();
@@ -24,33 +29,56 @@ export class Operator {
     for (const key of this.#scene.keys) this.#stop(key);
   }
 
-  /** Puts back what was dead-lettered, however old it is by now; not what can never be read. */
-  redrive(): void {
-    const { faults, isCalm, pool, tell } = this.#scene;
+  /** Puts back what was dead-lettered, however old it is by now; not what can never be read. False: there was nothing. */
+  redrive(): boolean {
+    const { isCalm, pool, tell } = this.#scene;
     const { deadRequests, deadReports, requests, reports } = pool.services;
+    let redriven = 0;
     for (const { body, group } of deadRequests.takeAll()) {
       if (!parseRequest(body).ok || group === undefined || (isCalm() && this.#isGivenUp(body))) continue;
       tell('operator', () => `redrives ${body}`);
-      faults.count('redriven');
+      redriven += 1;
       requests.send({ body, group, deduplicationId: `redrive-${++this.#operations}` });
     }
     for (const { body } of deadReports.takeAll()) {
       if (isCalm() && this.#isGivenUp(body)) continue;
       tell('operator', () => `redrives ${body}`);
-      faults.count('redriven');
+      redriven += 1;
       reports.send({ body });
     }
+    return redriven > 0;
   }
 
-  resync(workerId: string | undefined): void {
+  /** Has a worker asked what it runs, and does not wait for the answer. */
+  resync(workerId: string): void {
     const { machine, workers } = this.#scene.pool.services;
-    const row = workers.peek(workerId ?? '');
+    const row = workers.peek(workerId);
     if (row) void machine.start(executionName(row, this.#scene.scheduler.now()), { worker: row.workerId, session: row.session });
   }
 
+  /** Sees to one worker. */
+  see(workerId: string, random: Random): true {
+    const { scheduler, leaseMs, pool, tell } = this.#scene;
+    const deed = random.pick(['resync', 'resync', 'evict', 'drain'] as const);
+    const wait = { timeoutMs: random.between(1, 3 * leaseMs) };
+    const name = `operator-${++this.#operations}`;
+    const client = pool.connect(name);
+    const handle = client.pool.worker(workerId);
+    tell(name, () => `${deed}s ${workerId}`);
+    (deed === 'evict' ? handle.evict() : handle[deed](wait)).then(
+      (report) => tell(name, () => `hears of ${deed} ${workerId}: ${JSON.stringify(report)}`),
+      (error: unknown) => {
+        if (!(error instanceof PoolError)) throw error;
+        tell(name, () => `hears of ${deed} ${workerId}: ${error.message}`);
+      },
+    );
+    if (random.chance(0.4)) scheduler.after(random.between(1, 40), () => client.process.kill());
+    return true;
+  }
+
   /** Asks a job to move, now and then one that has moved on since. */
-  move(): void {
-    const { random, keys, pool, tell } = this.#scene;
+  move(random: Random): true {
+    const { keys, pool, tell } = this.#scene;
     const key = random.pick(keys);
     const fence = Math.max(0, (pool.services.jobs.peek(key)?.fence ?? 0) - (random.chance(0.2) ? 1 : 0));
     tell('operator', () => `asks to move "${key}" under fence ${fence}`);
@@ -59,15 +87,26 @@ export class Operator {
       group: key,
       deduplicationId: `move-${++this.#operations}`,
     });
+    return true;
   }
 
-  close(forMs: number): void {
-    const { random, scheduler, pool, tell } = this.#scene;
-    const { workers } = pool.services;
-    const state = random.pick(['closed', 'recovering'] as const);
+  close(state: 'closed' | 'recovering', forMs: number): true {
+    const { scheduler, tell } = this.#scene;
     tell('operator', () => `has the pool ${state} for ${forMs} ms`);
-    workers.setPool({ state, generation: 1 });
-    scheduler.after(forMs, () => workers.setPool({ state: 'open', generation: 1 }));
+    this.#setPool(state);
+    scheduler.after(forMs, () => this.open());
+    return true;
+  }
+
+  open(): void {
+    this.#setPool('open');
+  }
+
+  deploy(leaseMs: number): true {
+    const { pool, tell } = this.#scene;
+    tell('operator', () => `deploys the pool with a lease of ${leaseMs} ms`);
+    pool.deploy({ leaseMs });
+    return true;
   }
 
   /** Asks everybody, now and again: what was lost for good is found out by asking, and an audit would do so within the hour. */
@@ -86,6 +125,11 @@ export class Operator {
       if (status !== 'assigned' || dispatches.hasPayload(dispatchId) || this.#isGivenUp(`start of ${dispatchId}`)) continue;
       this.#stop(key);
     }
+  }
+
+  #setPool(state: 'open' | 'closed' | 'recovering'): void {
+    const { workers } = this.#scene.pool.services;
+    workers.setPool({ state, generation: workers.peekPool().generation });
   }
 
   #stop(key: string): void {

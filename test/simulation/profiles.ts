@@ -4,26 +4,38 @@ import type { Random } from '../../lib/testing/random.ts';
 export type Profile = 'calm' | 'network' | 'processes' | 'everything' | 'restore';
 export const PROFILES: readonly Profile[] = ['calm', 'network', 'processes', 'everything', 'restore'];
 
-/** What goes wrong by itself, as a mean time between two of a kind in leases; absent: never. */
-export interface MishapRates {
-  readonly kill?: number;
-  readonly freeze?: number;
-  readonly cutOff?: number;
-  readonly drain?: number;
-  /** A job is asked to move. */
-  readonly move?: number;
-  /** The pool is closed, or recovering, for a while. */
-  readonly close?: number;
-  /** An operator has a worker asked what it runs. */
-  readonly resync?: number;
-  readonly setClock?: number;
-  readonly redrive?: number;
-  readonly badMessage?: number;
+/** What goes wrong by itself. */
+export const MISHAP_KINDS = [
+  // Of a worker's process:
+  'kill',
+  /** Killed, and there again at once under the same id, as under a supervisor. */
+  'restart',
+  /** Stopped or suspended, and then it goes on. */
+  'freeze',
+  /** It does not reach some of the services, or any. */
+  'cutOff',
+  'drain',
+  'setClock',
+  // Of messages and records:
+  'badMessage',
+  'purge',
   /** The record of a job, of a dispatch, or a payload is deleted. */
-  readonly loseRecord?: number;
-}
+  'loseRecord',
+  // Of what an operator does:
+  'redrive',
+  /** A job is asked to move. */
+  'move',
+  /** The pool is closed, or recovering, for a while. */
+  'close',
+  /** A worker is asked what it runs, drained or evicted. */
+  'operator',
+  /** The pool's lease becomes shorter or longer. */
+  'deploy',
+] as const;
+export type MishapKind = (typeof MISHAP_KINDS)[number];
 
-export type MishapKind = keyof MishapRates;
+/** Mean time between two of a kind, in leases; absent: never. */
+export type MishapRates = { readonly [kind in MishapKind]?: number };
 
 export interface Conditions {
   readonly rates: FaultRates;
@@ -40,6 +52,7 @@ const NETWORK: FaultRates = {
   'answer-lost': 0.01,
   conflict: 0.02,
   lost: 0.02,
+  'dead-lettered': 0.005,
   late: 0.02,
   again: 0.05,
   reordered: 0.3,
@@ -53,11 +66,12 @@ const PROCESSES: FaultRates = {
   'timed-out': 0.02,
   'late-timer': 0.1,
   'failed-execution': 0.05,
+  'step-again': 0.05,
 };
 
-const OF_NETWORK: MishapRates = { cutOff: 1.5, resync: 3, badMessage: 8, close: 20 };
-const OF_RECORDS: MishapRates = { loseRecord: 0.5, resync: 1 };
-const OF_PROCESSES: MishapRates = { kill: 4, freeze: 2, drain: 4, move: 1.5, setClock: 4, redrive: 8 };
+const OF_NETWORK: MishapRates = { cutOff: 1.5, operator: 3, badMessage: 8, redrive: 6, close: 20, purge: 20 };
+const OF_RECORDS: MishapRates = { loseRecord: 0.5, operator: 1 };
+const OF_PROCESSES: MishapRates = { kill: 4, restart: 4, freeze: 2, drain: 4, move: 1.5, setClock: 4, operator: 3, deploy: 15 };
 
 /**
  * Conditions of one world. Each kind of fault is left out of some worlds and multiplied in others, because what only shows

@@ -1,17 +1,17 @@
 import type { Faults } from '../../lib/testing/faults.ts';
+import type { Incidents } from '../../lib/testing/incidents.ts';
 import type { Checker, Guarantee } from '../../lib/testing/invariants.ts';
 import type { MemoryPool } from '../../lib/testing/memory-pool.ts';
-import type { Random } from '../../lib/testing/random.ts';
 import type { Scheduler } from '../../lib/testing/scheduler.ts';
 import type { Tell } from '../../lib/testing/story.ts';
 import type { Conditions } from './profiles.ts';
 
 /** What all that goes on in one world has in common. */
 export interface Scene {
-  readonly random: Random;
   readonly scheduler: Scheduler;
   readonly conditions: Conditions;
   readonly faults: Faults;
+  readonly incidents: Incidents;
   readonly checker: Checker;
   readonly pool: MemoryPool;
   readonly leaseMs: number;

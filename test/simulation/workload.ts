@@ -1,10 +1,11 @@
 import type { Dispatch } from '../../lib/client/dispatch.ts';
 import type { Pool } from '../../lib/client/pool.ts';
 import { PoolError } from '../../lib/pool/errors.ts';
+import type { Incidents } from '../../lib/testing/incidents.ts';
 import type { Checker } from '../../lib/testing/invariants.ts';
 import { isSame } from '../../lib/testing/invariants.ts';
 import type { Process } from '../../lib/testing/process.ts';
-import type { Random } from '../../lib/testing/random.ts';
+import { Random } from '../../lib/testing/random.ts';
 import type { Scheduler } from '../../lib/testing/scheduler.ts';
 
 /** What was asked for under a dispatch id, as the client that asked knows it. */
@@ -20,6 +21,7 @@ export interface WorkloadOptions {
   readonly random: Random;
   readonly scheduler: Scheduler;
   readonly checker: Checker;
+  readonly incidents: Incidents;
   readonly client: { readonly process: Process; readonly pool: Pool };
   readonly keys: readonly string[];
   /** All clients know of each other's dispatches, so that they replay and stop them. */
@@ -53,41 +55,57 @@ export class Workload {
     const { client, random, pauseMs } = this.#options;
     client.process.after(random.between(1, 2 * pauseMs), () => {
       if (this.#isOver) return;
-      this.#act().catch((error: unknown) => {
-        if (!(error instanceof PoolError)) throw error;
-        this.#tell(() => `hears ${error.code}: ${error.message}`);
-      });
+      this.#act(new Random(random.seed()));
       this.#again();
     });
   }
 
-  async #act(): Promise<void> {
-    const { random, keys, client } = this.#options;
-    const { pool } = client;
-    const key = random.pick(keys);
-    const lot = random.next();
-    if (lot < 0.6) return this.#start(key);
-    if (lot < 0.8) {
-      const asked = random.chance(0.5) ? this.#known() : undefined;
-      // Now and then one that was never heard of: the start comes later, or never.
-      const dispatchId = asked?.dispatchId ?? (random.chance(0.2) ? this.#next() : undefined);
-      const at = asked && random.chance(0.9) ? (asked.starts[0]?.key ?? key) : key;
-      this.#tell(() => `asks to stop "${at}"${dispatchId === undefined ? '' : ` for dispatch ${dispatchId}`}`);
-      this.#options.checker.stopAsked(at, dispatchId);
-      if (dispatchId !== undefined && !asked) this.#ask(dispatchId);
-      return pool.stop(at, dispatchId === undefined ? {} : { dispatchId });
-    }
-    if (lot < 0.9) {
-      await pool.notify(key, 'note');
-      return;
-    }
-    const asked = this.#known();
-    if (asked) await this.#wait(pool.dispatch(asked.dispatchId), asked, lot < 0.96 ? 'outcome' : 'ended');
+  /** Asks for something else at the key, besides. */
+  startAnother(key: string): void {
+    if (!this.#isOver) this.#do('start', (random) => this.#start(key, undefined, random));
   }
 
-  async #start(freeKey: string): Promise<void> {
-    const { random, scheduler, client } = this.#options;
-    const known = random.chance(0.35) ? this.#known() : undefined;
+  #act(random: Random): void {
+    const { keys, client } = this.#options;
+    const key = random.pick(keys);
+    const lot = random.next();
+    if (lot < 0.6) this.#do('start', () => this.#start(key, random.chance(0.35) ? this.#known(random) : undefined, random), random);
+    else if (lot < 0.8) this.#do('stop', () => this.#stop(key, random), random);
+    else if (lot < 0.9) this.#do('notify', () => client.pool.notify(key, 'note'), random);
+    else
+      this.#do(
+        'wait',
+        async () => {
+          const asked = this.#known(random);
+          if (asked) await this.#wait(client.pool.dispatch(asked.dispatchId), asked, lot < 0.96 ? 'outcome' : 'ended', random);
+        },
+        random,
+      );
+  }
+
+  #do(operation: string, act: (random: Random) => Promise<unknown>, random = new Random(this.#options.random.seed())): void {
+    const { incidents, client } = this.#options;
+    if (!incidents.happens(`${client.process.name} ${operation}`)) return;
+    act(random).catch((error: unknown) => {
+      if (!(error instanceof PoolError)) throw error;
+      this.#tell(() => `hears ${error.code}: ${error.message}`);
+    });
+  }
+
+  async #stop(key: string, random: Random): Promise<void> {
+    const { client, checker } = this.#options;
+    const asked = random.chance(0.5) ? this.#known(random) : undefined;
+    // Now and then one that was never heard of: the start comes later, or never.
+    const dispatchId = asked?.dispatchId ?? (random.chance(0.2) ? this.#next() : undefined);
+    const at = asked && random.chance(0.9) ? (asked.starts[0]?.key ?? key) : key;
+    this.#tell(() => `asks to stop "${at}"${dispatchId === undefined ? '' : ` for dispatch ${dispatchId}`}`);
+    checker.stopAsked(at, dispatchId);
+    if (dispatchId !== undefined && !asked) this.#ask(dispatchId);
+    await client.pool.stop(at, dispatchId === undefined ? {} : { dispatchId });
+  }
+
+  async #start(freeKey: string, known: Asked | undefined, random: Random): Promise<void> {
+    const { scheduler, client, checker } = this.#options;
     const first = known?.starts[0];
     const isSame = first !== undefined && random.chance(0.7);
     const key = isSame ? first.key : freeKey;
@@ -96,18 +114,18 @@ export class Workload {
     const ifBusy = random.pick(['reject', 'next', 'replace'] as const);
     const expiresAt = random.chance(0.1) ? { expiresAt: new Date(scheduler.now() + random.between(-1_000, 20_000)) } : {};
     this.#tell(() => `asks to start "${key}" as dispatch ${dispatchId} with "${payload}", if busy ${ifBusy}`);
-    if (ifBusy === 'replace') this.#options.checker.stopAsked(key);
+    if (ifBusy === 'replace') checker.stopAsked(key);
     const asked = this.#ask(dispatchId);
     const start = { key, payload, isSent: false };
     asked.starts.push(start);
     const handle = await client.pool.start(key, payload, { dispatchId, ifBusy, ...expiresAt });
     asked.starts[asked.starts.indexOf(start)] = { ...start, isSent: true };
-    if (random.chance(0.15)) await this.#wait(handle, undefined, 'outcome');
+    if (random.chance(0.15)) await this.#wait(handle, undefined, 'outcome', random);
   }
 
   /** Every wait is answered, if only with `deadline-exceeded`; what it is told is for ever. */
-  async #wait(handle: Dispatch, asked: Asked | undefined, what: 'outcome' | 'ended'): Promise<void> {
-    const { random, scheduler, client, onUnanswered } = this.#options;
+  async #wait(handle: Dispatch, asked: Asked | undefined, what: 'outcome' | 'ended', random: Random): Promise<void> {
+    const { scheduler, client, onUnanswered } = this.#options;
     const timeoutMs = random.between(1, random.pick([500, 5_000, 30_000]));
     const cancel = scheduler.after(timeoutMs + LATE_MS, () =>
       onUnanswered(
@@ -132,8 +150,8 @@ export class Workload {
       );
   }
 
-  #known(): Asked | undefined {
-    const { asked, random } = this.#options;
+  #known(random: Random): Asked | undefined {
+    const { asked } = this.#options;
     // Mostly recent ones, now and then one from long ago.
     const all = [...asked.values()];
     return all.length === 0 ? undefined : random.pick(random.chance(0.8) ? all.slice(-6) : all);

@@ -1,6 +1,7 @@
 import { DEFAULT_SETTINGS, type PoolSettings } from '../../lib/pool/settings.ts';
 import type { Call, CallResult } from '../../lib/testing/calls.ts';
 import { Faults } from '../../lib/testing/faults.ts';
+import { Incidents } from '../../lib/testing/incidents.ts';
 import { Checker, type Guarantee, type Violation } from '../../lib/testing/invariants.ts';
 import { MemoryPool } from '../../lib/testing/memory-pool.ts';
 import { Random } from '../../lib/testing/random.ts';
@@ -20,12 +21,19 @@ export interface WorldOptions {
   readonly profile: Profile;
   /** How many of the last lines of its story to keep; 0 where nobody will read it. */
   readonly keepLines?: number;
+  /** What does not happen, by the name of the incident. */
+  readonly without?: (incident: string) => boolean;
+  /** So many, in place of what the seed says. */
+  readonly workers?: number;
+  readonly keys?: number;
 }
 
 export interface WorldResult {
   readonly steps: number;
   readonly violation?: Violation;
   readonly story: readonly string[];
+  /** Names of all that went wrong and that was asked for, in order; where the story is kept. */
+  readonly incidents: readonly string[];
   readonly injected: ReadonlyMap<string, number>;
   readonly rules: ReadonlyMap<string, number>;
 }
@@ -40,6 +48,7 @@ const SETTINGS: PoolSettings = { ...DEFAULT_SETTINGS, maxBackoffMs: 20_000, star
  */
 export class World {
   readonly #scene: Scene;
+  readonly #random: Random;
   readonly #story: Story;
   readonly #crew: Crew;
   readonly #operator: Operator;
@@ -54,18 +63,22 @@ export class World {
   #steps = 0;
   #violation: Violation | undefined;
 
-  constructor({ seed, profile, keepLines = 0 }: WorldOptions) {
+  constructor({ seed, profile, keepLines = 0, without, ...counts }: WorldOptions) {
     const random = new Random(seed);
+    this.#random = random;
     const lots = new Random(random.seed());
     const scheduler = new Scheduler({ order: () => lots.next() });
     const conditions = conditionsOf(profile, random);
     this.#story = new Story(scheduler, keepLines);
-    const faults = new Faults(new Random(random.seed()), scheduler, conditions.rates);
+    const incidents = new Incidents({ without, keep: keepLines > 0 });
+    const faults = new Faults(new Random(random.seed()), scheduler, conditions.rates, incidents);
     const leaseMs = random.pick([3_000, 9_000, 30_000]);
     this.#stepsOfFaults = random.between(500, 4_000);
-    const wanted = random.between(1, 4);
+    const lotOfWorkers = random.between(1, 4);
+    const wanted = counts.workers ?? lotOfWorkers;
     const capacity = random.between(1, 4);
-    const keys = Array.from({ length: random.between(1, 6) }, (_, i) => `k${i + 1}`);
+    const lotOfKeys = random.between(1, 6);
+    const keys = Array.from({ length: counts.keys ?? lotOfKeys }, (_, i) => `k${i + 1}`);
     const restart = random.chance(0.3) ? ({ type: 'on-failure', maxAttempts: 3, backoffMs: 500 } as const) : SETTINGS.restart;
 
     const fail = (guarantee: Guarantee, what: string) => this.#fail(guarantee, what);
@@ -111,23 +124,25 @@ export class World {
       }),
     });
     this.#scene = {
-      ...{ random, scheduler, conditions, faults, checker, pool, leaseMs, keys, tell, fail },
+      ...{ scheduler, conditions, faults, incidents, checker, pool, leaseMs, keys, tell, fail },
       isCalm: () => this.#isCalm,
       whenCalm: (run) => {
         if (this.#isCalm) run();
         else this.#atCalm.push(run);
       },
     };
-    this.#crew = new Crew(this.#scene, { wanted, capacity });
+    this.#crew = new Crew(this.#scene, { random: new Random(random.seed()), wanted, capacity });
     this.#operator = new Operator(this.#scene);
     tell('world', () => `lease ${leaseMs} ms, ${wanted} workers of capacity ${capacity}, keys ${keys.join(', ')}`);
   }
 
   async run(): Promise<WorldResult> {
-    const { random, faults, pool } = this.#scene;
+    const { faults, incidents, pool } = this.#scene;
     this.#crew.fill();
-    for (let i = 0; i < random.between(1, 3); i++) this.#clients.push(this.#client(`c${i + 1}`));
-    new Mishaps(this.#scene, { crew: this.#crew, operator: this.#operator, asked: this.#asked });
+    const clients = this.#random.between(1, 3);
+    for (let i = 0; i < clients; i++) this.#clients.push(this.#client(`c${i + 1}`));
+    const random = new Random(this.#random.seed());
+    new Mishaps(this.#scene, { random, crew: this.#crew, operator: this.#operator, clients: this.#clients, asked: this.#asked });
 
     await this.#step(() => this.#steps >= this.#stepsOfFaults);
     this.#calm();
@@ -139,6 +154,7 @@ export class World {
       steps: this.#steps,
       ...(this.#violation ? { violation: this.#violation } : {}),
       story: this.#story.lines(),
+      incidents: incidents.names,
       injected: faults.injected,
       rules: this.#rules,
     };
@@ -157,10 +173,11 @@ export class World {
   }
 
   #client(name: string): Workload {
-    const { random, scheduler, checker, pool, keys, leaseMs, tell, fail } = this.#scene;
+    const { scheduler, incidents, checker, pool, keys, leaseMs, tell, fail } = this.#scene;
+    const random = this.#random;
     const skewMs = random.between(-3_000, 3_000);
     return new Workload({
-      ...{ scheduler, checker, keys, tell },
+      ...{ scheduler, incidents, checker, keys, tell },
       random: new Random(random.seed()),
       client: pool.connect(name, skewMs),
       asked: this.#asked,
@@ -174,12 +191,12 @@ export class World {
   // The end of faults, and what has to be true then.
 
   #calm(): void {
-    const { scheduler, faults, pool, tell } = this.#scene;
+    const { scheduler, faults, tell } = this.#scene;
     tell('world', () => 'no more faults from here on');
     this.#isCalm = true;
     faults.end();
     for (const client of this.#clients) client.end();
-    pool.services.workers.setPool({ state: 'open', generation: 1 });
+    this.#operator.open();
     this.#crew.calm();
     for (const run of this.#atCalm) scheduler.after(0, run);
     this.#atCalm = [];
@@ -197,7 +214,7 @@ export class World {
       if (scheduler.now() < nextLook && scheduler.now() < until) return false;
       nextLook = scheduler.now() + 500;
       this.#operator.redrive();
-      if (faults.injected.has('lost') || faults.injected.has('loseRecord')) this.#operator.ask();
+      if (['lost', 'loseRecord', 'purge'].some((kind) => faults.injected.has(kind))) this.#operator.ask();
       this.#operator.stopWhatCannotStart();
       left = this.#operator.isAtWork ? 'an operator is at work' : unrest(this.#scene, this.#crew);
       return left === undefined || scheduler.now() >= until;
