@@ -13,7 +13,7 @@ export default defineConfig({
         test: {
           name: 'fast',
           include: [
-            'test/{wire,pool,resync,because,aws,worker,client,testing,simulation,stack,examples,demo,bench}/**/*.test.ts',
+            'test/{wire,pool,resync,because,aws,worker,client,testing,simulation,stack,examples,demo,bench,docs}/**/*.test.ts',
             'test/conformance/*.memory.test.ts',
           ],
         },
