@@ -1,4 +1,4 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -28,7 +28,8 @@ export class Child {
   /** The exit code. Never rejects. */
   readonly ended: Promise<number>;
   readonly #log: string;
-  #isAskedToEnd = false;
+  #mayEnd = false;
+  #thaw: () => void = () => undefined;
 
   constructor({ name, script, preload, environment, folder }: ChildOptions) {
     this.name = name;
@@ -48,19 +49,44 @@ export class Child {
     });
   }
 
-  /** Rejects when it ends before it was asked to. */
+  /** Rejects when it ends before it may. */
   async diesEarly(): Promise<never> {
     const code = await this.ended;
-    if (this.#isAskedToEnd) return new Promise(() => undefined);
+    if (this.#mayEnd) return new Promise(() => undefined);
     throw this.failure(`ended by itself with exit code ${code}`);
   }
 
   /** Asks it to end; resolves to its exit code. It is killed at `graceMs`. */
   async end(graceMs: number): Promise<number> {
-    this.#isAskedToEnd = true;
+    this.#mayEnd = true;
     this.process.kill('SIGTERM');
+    this.#thaw();
     const patience = setTimeout(() => this.process.kill('SIGKILL'), graceMs);
     return this.ended.finally(() => clearTimeout(patience));
+  }
+
+  /** Ends it in the middle of whatever it does. */
+  kill(): Promise<number> {
+    this.#mayEnd = true;
+    this.process.kill('SIGKILL');
+    return this.ended;
+  }
+
+  /** Stops it as it is. Should the demo die first, it goes on: it could not hear of that itself. */
+  freeze(): void {
+    const thaw = spawn('/bin/sh', ['-c', 'read -r _; kill -CONT "$0"', String(this.process.pid)], {
+      detached: true,
+      stdio: ['pipe', 'ignore', 'ignore'],
+    });
+    this.#thaw = () => void thaw.stdin.end();
+    this.process.kill('SIGSTOP');
+  }
+
+  /** Lets it go on after `freeze`; resolves to its exit code, for it may end now. */
+  thaw(): Promise<number> {
+    this.#mayEnd = true;
+    this.#thaw();
+    return this.ended;
   }
 
   failure(fact: string): Error {

@@ -40,6 +40,8 @@ export class Peer<M extends Methods> extends Child {
   call<K extends keyof M & string>(method: K, argument: Parameters<M[K]>[0]): ReturnType<M[K]> {
     this.#asked += 1;
     const waiting = Promise.withResolvers<unknown>();
+    // Whoever asked may have given up by the time that the answer, or the end, comes.
+    waiting.promise.catch(() => undefined);
     this.#waiting.set(this.#asked, waiting);
     const question: Question = { id: this.#asked, method, argument };
     this.process.send(question, (error) => error && waiting.reject(error));

@@ -4,15 +4,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { StackError } from '../stack/errors.ts';
-import { type Played, play } from './play.ts';
+import type { Counted } from './count.ts';
+import { play } from './play.ts';
 import { Progress } from './progress.ts';
-import { sizesOf } from './scenario.ts';
+import { type Mishap, mishaps, sizesOf } from './scenario.ts';
 import { tableOf } from './summary.ts';
-import { checksOf, isBroken } from './verdict.ts';
+import { type Counts, checksOf, isBroken, wanted } from './verdict.ts';
 
-const usage = `npm run demo -- [--jobs 200] [--workers 3] [--seed 1] [--json] [--keep]
-  --json   the last line of standard output is one JSON object
-  --keep   feeds, requests, sink and logs stay`;
+const usage = `npm run demo -- [--jobs 200] [--workers 3] [--seed 1] [--mishaps ${mishaps.join(',')}] [--json] [--keep]
+  --mishaps   what happens to workers; "none": nothing
+  --json      the last line of standard output is one JSON object
+  --keep      feeds, requests, sink and logs stay`;
 
 const interrupted = new AbortController();
 for (const [signal, code] of [
@@ -34,6 +36,7 @@ try {
       jobs: { type: 'string', default: '200' },
       workers: { type: 'string', default: '3' },
       seed: { type: 'string', default: '1' },
+      mishaps: { type: 'string', default: mishaps.join() },
       json: { type: 'boolean', default: false },
       keep: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
@@ -51,19 +54,33 @@ interface Options {
   readonly jobs: string;
   readonly workers: string;
   readonly seed: string;
+  readonly mishaps: string;
   readonly keep: boolean;
 }
 
-async function playIn({ jobs, workers, seed, keep }: Options): Promise<Played> {
+interface Played extends Counted {
+  readonly counts: Counts;
+}
+
+async function playIn({ jobs, workers, seed, mishaps, keep }: Options): Promise<Played> {
+  const sizes = sizesOf(countOf('jobs', jobs, 8), countOf('workers', workers, 2), mishapsOf(mishaps));
+  const options = { sizes, seed: countOf('seed', seed, 0), signal: interrupted.signal };
   const folder = await mkdtemp(join(tmpdir(), 'holdfast-demo-'));
   using progress = new Progress(process.stderr);
   try {
-    const sizes = sizesOf(countOf('jobs', jobs, 8), countOf('workers', workers, 1));
-    return await play({ sizes, seed: countOf('seed', seed, 0), folder, progress, signal: interrupted.signal });
+    const played = await play({ ...options, folder, progress });
+    return { ...played, counts: { ...played.counts, seconds: Math.round(progress.seconds * 10) / 10 } };
   } finally {
     if (keep) progress.say(`kept: ${folder}`);
     else await rm(folder, { recursive: true, force: true });
   }
+}
+
+function mishapsOf(text: string): readonly Mishap[] {
+  const isMishap = (name: string): name is Mishap => mishaps.some((each) => each === name);
+  const names = text === 'none' ? [] : text.split(',');
+  if (!names.every(isMishap)) throw new Error(`--mishaps is "${text}"; it must be some of ${mishaps.join()}, or "none"\n${usage}`);
+  return [...new Set(names)];
 }
 
 function countOf(name: string, text: string, least: number): number {
@@ -76,9 +93,9 @@ function countOf(name: string, text: string, least: number): number {
 function report({ counts, asked, settledOnce }: Played, asJson: boolean): void {
   const checks = checksOf(counts, asked, settledOnce);
   process.stdout.write(`${tableOf(checks, counts.seconds)}\n`);
-  for (const { name, is, mustBe } of checks.filter(isBroken)) {
+  for (const check of checks.filter(isBroken)) {
     process.exitCode = 1;
-    process.stderr.write(`${name} is ${is}, and must be ${mustBe}\n`);
+    process.stderr.write(`${check.name} is ${check.is}, and must be ${wanted(check)}\n`);
   }
   if (asJson) process.stdout.write(`${JSON.stringify(counts)}\n`);
 }

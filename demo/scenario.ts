@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { Random } from '../lib/testing/random.ts';
 
-/** How much of everything; `sizesOf` derives it from the number of jobs. */
+/** How much of everything; `sizesOf` derives most of it from the number of jobs. */
 export interface Sizes {
   /** Feeds, and starts in the first wave. */
   readonly jobs: number;
@@ -16,12 +16,23 @@ export interface Sizes {
   readonly stops: number;
   /** Of those, started again. */
   readonly restarts: number;
+  readonly mishaps: readonly Mishap[];
 }
 
-export function sizesOf(jobs: number, workers: number): Sizes {
+export function sizesOf(jobs: number, workers: number, of: readonly Mishap[] = mishaps): Sizes {
   const share = (part: number) => Math.ceil(jobs * part);
   const stops = Math.floor(jobs / 4);
-  return { jobs, workers, busy: share(0.1), waiting: share(0.025), conflicts: share(0.05), stops, restarts: Math.floor(stops / 2) };
+  const restarts = Math.floor(stops / 2);
+  return { jobs, workers, busy: share(0.1), waiting: share(0.025), conflicts: share(0.05), stops, restarts, mishaps: of };
+}
+
+/** What may happen to a worker. */
+export const mishaps = ['restarted', 'killed', 'frozen', 'cut-off'] as const;
+export type Mishap = (typeof mishaps)[number];
+
+/** Whether nothing tells of it but that the worker beats no more: one that is restarted says so itself. */
+export function fallsSilent(mishap: Mishap): boolean {
+  return mishap !== 'restarted';
 }
 
 /** The body of a request, as any producer writes it. */
@@ -62,6 +73,8 @@ export interface Scenario {
   readonly restartsAtOnce: readonly StartBody[];
   /** Sent when the first dispatch has ended. */
   readonly restartsAfterwards: readonly StartBody[];
+  /** What happens to workers, one after the other, while everything runs that is not to be stopped. */
+  readonly mishaps: readonly Mishap[];
 }
 
 // Keys may be any text, so they are.
@@ -95,6 +108,7 @@ export function scenarioOf(sizes: Sizes, folder: string, run: string, seed: numb
     stops: stopped.map((feed) => ({ v: 1, op: 'stop', key: feed.key, dispatchId: id('first', feed) })),
     restartsAtOnce: atOnce.map((feed) => start(feed, 'again')),
     restartsAfterwards: afterwards.map((feed) => start(feed, 'again')),
+    mishaps: sizes.mishaps,
   };
 }
 

@@ -1,17 +1,21 @@
 import { copyFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { childEnvironment } from '../stack/environment.ts';
+import { childEnvironment, type Environment } from '../stack/environment.ts';
 import { type LocalStack, startLocalStack } from '../stack/local-stack.ts';
-import { Child } from './child.ts';
+import type { Child } from './child.ts';
 import type { Observer } from './observe.ts';
 import type { Operator } from './operate.ts';
 import { type Methods, Peer } from './peer.ts';
 import type { Producer } from './produce.ts';
 import type { RawProducer } from './produce-raw.ts';
-import { Workers } from './workers.ts';
+import { Relay } from './relay.ts';
+import { Rounds } from './rounds.ts';
+import { WorkerProcess, Workers } from './workers.ts';
 
 export interface StageOptions {
+  /** Names the run, and its workers: a pool that has seen another run may remember those of it. */
+  readonly run: string;
   /** Takes the logs of the processes and of the emulator. */
   readonly folder: string;
   /** What the workers record in. */
@@ -22,6 +26,10 @@ export interface StageOptions {
   readonly signal: AbortSignal;
 }
 
+/** As short as two cores that run all of AWS allow: a worker that cannot beat for two thirds of it is lost. */
+const leaseSeconds = '6';
+/** How long after its deployment a schedule of one run a minute begins, and some seconds for a function that starts cold. */
+const firstSweepMs = 65_000;
 const lookEveryMs = 50;
 const hastyMs = 5_000;
 
@@ -35,17 +43,19 @@ export class Stage implements AsyncDisposable {
   readonly observer: Peer<Observer>;
   readonly operator: Peer<Operator>;
   readonly workers: Workers;
+  readonly rounds: Rounds;
   readonly #folder: string;
   readonly #processes: Child[] = [];
+  readonly #deployedAt = performance.now();
   readonly #over: AbortSignal;
   readonly #broken: Promise<never>;
 
   static async set(options: StageOptions): Promise<Stage> {
     const { log, signal } = options;
-    return new Stage(await startLocalStack({ pool: 'demo', context: { removalPolicy: 'destroy' }, log, signal }), options);
+    return new Stage(await startLocalStack({ pool: 'demo', context: { removalPolicy: 'destroy', leaseSeconds }, log, signal }), options);
   }
 
-  private constructor(stack: LocalStack, { folder, sink, capacity, signal }: StageOptions) {
+  private constructor(stack: LocalStack, { run, folder, sink, capacity, signal }: StageOptions) {
     this.stack = stack;
     this.#folder = folder;
     const failure = new AbortController();
@@ -67,12 +77,24 @@ export class Stage implements AsyncDisposable {
     this.raw = peer('produce', 'produce-raw');
     this.observer = peer('observe', 'observe');
     this.operator = peer('operate', 'operate');
-    this.workers = new Workers((name) => {
+    this.rounds = new Rounds(stack);
+    this.workers = new Workers(async (name) => {
       const script = new URL('../examples/follow/worker.ts', import.meta.url);
       const preload = new URL('report-events.ts', import.meta.url);
-      const environment = childEnvironment({ ...stack.environments.work, FOLLOW_SINK: sink, HOLDFAST_CAPACITY: String(capacity) });
-      return mind(new Child({ name, script, preload, environment, folder }));
+      const workerId = `${run}-${name}`;
+      const relay = this.canCut ? await Relay.to(stack.endpoint) : undefined;
+      const environment = childEnvironment({
+        ...stack.environments.work,
+        ...(relay && reachedThrough(relay, stack)),
+        ...{ FOLLOW_SINK: sink, FOLLOW_WORKER_ID: workerId, HOLDFAST_CAPACITY: String(capacity) },
+      });
+      return mind(new WorkerProcess({ name, script, preload, environment, folder }, workerId, relay));
     });
+  }
+
+  /** Whether a worker can be cut off from the endpoint: only from one on this machine. */
+  get canCut(): boolean {
+    return Relay.fits(this.stack.endpoint);
   }
 
   get deadLetterQueueUrl(): string {
@@ -88,6 +110,12 @@ export class Stage implements AsyncDisposable {
     return Promise.race([work, this.#broken]);
   }
 
+  /** Resolves once the sweep looks after the pool, without which nobody sees that a worker is silent. */
+  async isSwept(): Promise<void> {
+    const untilMs = this.#deployedAt + firstSweepMs - performance.now();
+    if (untilMs > 0) await this.step(wait(untilMs));
+  }
+
   async until(what: string, withinMs: number, condition: () => boolean | Promise<boolean>): Promise<void> {
     const deadline = performance.now() + withinMs;
     while (!(await this.step(Promise.resolve(condition())))) {
@@ -101,7 +129,13 @@ export class Stage implements AsyncDisposable {
       await Promise.all(this.#processes.map((child) => child.end(hastyMs)));
       if (this.stack.log !== undefined) await copyFile(this.stack.log, join(this.#folder, 'stack.log'));
     } finally {
+      this.rounds[Symbol.dispose]();
       await this.stack.stop();
     }
   }
+}
+
+/** Queues are reached where their URLs say. */
+function reachedThrough({ url }: Relay, { endpoint, poolConfig }: LocalStack): Environment {
+  return { AWS_ENDPOINT_URL: url, HOLDFAST_POOL_CONFIG: JSON.stringify(poolConfig).replaceAll(endpoint, url) };
 }

@@ -1,5 +1,5 @@
 import { Table } from 'console-table-printer';
-import { type Check, isBroken } from './verdict.ts';
+import { type Check, isBroken, wanted } from './verdict.ts';
 
 /** The checks as a table for people. */
 export function tableOf(checks: readonly Check[], seconds: number): string {
@@ -15,7 +15,8 @@ export function tableOf(checks: readonly Check[], seconds: number): string {
   });
   for (const check of checks) {
     const { name, is, mustBe, because } = check;
-    table.addRow({ what: name, is, mustBe: mustBe ?? '', mark: mustBe === undefined ? '' : isBroken(check) ? '✗' : '✓', because });
+    const mark = mustBe === undefined ? '' : isBroken(check) ? '✗' : '✓';
+    table.addRow({ what: name, is, mustBe: wanted(check), mark, because });
   }
   return table.render();
 }

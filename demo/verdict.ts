@@ -1,3 +1,5 @@
+import { fallsSilent, type Mishap } from './scenario.ts';
+
 /** What a run came to. Each number comes from where the thing is recorded, never from what was meant to happen. */
 export interface Counts {
   /** Requests that the queue took, repeats and refused ones included. */
@@ -14,6 +16,8 @@ export interface Counts {
   readonly handlerStarts: number;
   /** Jobs that a worker handed back to run elsewhere, by its events. */
   readonly handedBack: number;
+  /** Jobs that another owner started again because theirs was lost, by the workers' events. */
+  readonly reowned: number;
   /** Ends of dispatches by kind. */
   readonly ends: Readonly<Record<string, number>>;
   readonly lines: {
@@ -29,12 +33,22 @@ export interface Counts {
   readonly fencedWrites: number;
   /** Moments with two live handlers of a key. */
   readonly overlaps: number;
+  /** Resync rounds by how they came to their end. */
+  readonly rounds: Readonly<Record<string, number>>;
+  /** By what happened to a worker: how long until each of its jobs had been started by another owner, in leases. */
+  readonly recovery: Readonly<Partial<Record<Mishap, Spread>>>;
   /** Jobs that each worker says it started. */
   readonly workers: Readonly<Record<string, number>>;
   readonly seconds: number;
 }
 
-/** What was asked for, as far as the guarantees say what must become of it. */
+export interface Spread {
+  readonly min: number;
+  readonly median: number;
+  readonly max: number;
+}
+
+/** What was asked for, and what happened to workers, as far as the guarantees say what must become of it. */
 export interface Asked {
   /** Every request, as often as it was sent. */
   readonly requests: number;
@@ -44,15 +58,20 @@ export interface Asked {
   readonly conflicts: number;
   readonly malformed: number;
   readonly stops: number;
+  /** What happened to a worker, and how many jobs it ran. */
+  readonly mishaps: ReadonlyMap<Mishap, number>;
 }
 
 /** A number by its name in `Counts`, what it has to be (absent: anything), and why. */
 export interface Check {
   readonly name: string;
   readonly is: number;
-  readonly mustBe?: number;
+  readonly mustBe?: number | { readonly atLeast: number } | { readonly atMost: number };
   readonly because: string;
 }
+
+/** A worker that falls silent may have beaten a third of a lease before, and a whole one has to pass without a beat. */
+const soonest = 0.66;
 
 /** Every number of a run beside the one that the guarantees call for; `settledOnce`: dispatches whose outcome and end are there and never changed. */
 export function checksOf(counts: Counts, asked: Asked, settledOnce: number): readonly Check[] {
@@ -78,10 +97,11 @@ export function checksOf(counts: Counts, asked: Asked, settledOnce: number): rea
     {
       name: 'handlerStarts',
       is: counts.handlerStarts,
-      mustBe: counts.started + counts.handedBack,
-      because: 'once per started dispatch, and once more per job handed back',
+      mustBe: counts.started + counts.handedBack + counts.reowned,
+      because: 'once per started dispatch, and once more per job handed back or lost',
     },
     { name: 'handedBack', is: counts.handedBack, because: 'by the worker that left' },
+    { name: 'reowned', is: counts.reowned, because: 'started again, because their owner was lost' },
     { name: 'ends.succeeded', is: ends.succeeded ?? 0, mustBe: asked.starts - asked.stops, because: 'their feeds ended' },
     { name: 'ends.stopped', is: ends.stopped ?? 0, mustBe: asked.stops, because: 'stops that were asked for' },
     { name: 'ends.never-started', is: ends['never-started'] ?? 0, mustBe: asked.busy, because: 'the refused ones' },
@@ -96,7 +116,25 @@ export function checksOf(counts: Counts, asked: Asked, settledOnce: number): rea
     { name: 'lines.duplicated', is: lines.duplicated, mustBe: 0, because: 'the position is recorded with the line' },
     { name: 'lines.lost', is: lines.lost, mustBe: 0, because: 'each owner goes on where the last one stopped' },
     { name: 'overlaps', is: counts.overlaps, mustBe: 0, because: 'moments with two live handlers of a key' },
-    { name: 'fencedWrites', is: counts.fencedWrites, because: 'refused by the sink' },
+    {
+      name: 'fencedWrites',
+      is: counts.fencedWrites,
+      mustBe: { atMost: asked.mishaps.get('frozen') ?? 0 },
+      because: 'refused by the sink: a process that was frozen may try one for each of its jobs',
+    },
+    {
+      name: 'rounds.lost',
+      is: counts.rounds.lost ?? 0,
+      mustBe: { atLeast: [...asked.mishaps.keys()].filter(fallsSilent).length },
+      because: 'a worker is given up on by a round that asked it in vain',
+    },
+    ...others(counts.rounds, ['lost']).map(([result, is]) => ({ name: `rounds.${result}`, is, because: 'by the state machine' })),
+    ...(Object.entries(counts.recovery) as [Mishap, Spread][]).map(([kind, { min, median, max }]) => ({
+      name: `recovery.${kind}.min`,
+      is: min,
+      ...(fallsSilent(kind) && { mustBe: { atLeast: soonest } }),
+      because: `leases until its jobs ran elsewhere; median ${median}, max ${max}`,
+    })),
     {
       name: 'workers',
       is: sum(counts.workers),
@@ -107,7 +145,16 @@ export function checksOf(counts: Counts, asked: Asked, settledOnce: number): rea
 }
 
 export function isBroken({ is, mustBe }: Check): boolean {
-  return mustBe !== undefined && is !== mustBe;
+  if (mustBe === undefined) return false;
+  if (typeof mustBe === 'number') return is !== mustBe;
+  return 'atLeast' in mustBe ? is < mustBe.atLeast : is > mustBe.atMost;
+}
+
+/** What a number must be, for people. */
+export function wanted({ mustBe }: Check): string {
+  if (mustBe === undefined) return '';
+  if (typeof mustBe === 'number') return String(mustBe);
+  return 'atLeast' in mustBe ? `≥ ${mustBe.atLeast}` : `≤ ${mustBe.atMost}`;
 }
 
 /** How many of the written lines are not recorded under their number, as they were written. */

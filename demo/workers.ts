@@ -1,28 +1,63 @@
 import type { WorkerEvent } from 'holdfast/worker';
-import type { Child } from './child.ts';
+import { Child, type ChildOptions } from './child.ts';
+import type { Relay } from './relay.ts';
+import type { Mishap } from './scenario.ts';
+import type { Spread } from './verdict.ts';
 
 const leaveMs = 40_000;
 
-/** The worker processes of a run, and what they say of themselves. */
+/** A worker's process, its id, and its own way to the endpoint where it has one. */
+export class WorkerProcess extends Child {
+  readonly workerId: string;
+  readonly relay: Relay | undefined;
+
+  constructor(options: ChildOptions, workerId: string, relay: Relay | undefined) {
+    super(options);
+    this.workerId = workerId;
+    this.relay = relay;
+    void this.ended.then(() => relay?.[Symbol.dispose]());
+  }
+}
+
+interface Run {
+  readonly workerId: string;
+  readonly dispatchId: string;
+}
+
+interface Loss extends Run {
+  readonly at: number;
+  /** Absent: the worker lost its lease with nobody's help. */
+  readonly by?: Mishap;
+}
+
+/**
+ * The worker processes of a run, and what they say of themselves. The demo is their supervisor: it names each by an id, and sees to it that an
+ * id has one process at a time.
+ */
 export class Workers {
-  readonly #launch: (name: string) => Child;
-  /** Worker ids by process; undefined until it has registered. */
-  readonly #present = new Map<Child, string | undefined>();
+  readonly #launch: (name: string) => Promise<WorkerProcess>;
+  /** Whether each has registered. */
+  readonly #present = new Map<WorkerProcess, boolean>();
   readonly #started: Record<string, number> = {};
   readonly #handedBack: string[] = [];
-  /** Worker ids by key of what runs. */
-  readonly #runs = new Map<string, string>();
+  /** By key: what runs, and what ran on a worker that was lost and has not been started again. */
+  readonly #runs = new Map<string, Run>();
+  readonly #lost = new Map<string, Loss>();
+  readonly #reowned: { readonly by?: Mishap; readonly ms: number }[] = [];
   #launched = 0;
 
-  constructor(launch: (name: string) => Child) {
+  constructor(launch: (name: string) => Promise<WorkerProcess>) {
     this.#launch = launch;
   }
 
-  add(): void {
+  async add(): Promise<void> {
     this.#launched += 1;
-    const child = this.#launch(`worker-${this.#launched}`);
-    this.#present.set(child, undefined);
-    child.process.on('message', (event: WorkerEvent) => this.#note(child, event));
+    await this.#start(`worker-${this.#launched}`);
+  }
+
+  /** Starts another process in the place of one that is gone, under the same id. */
+  async restart({ name }: WorkerProcess): Promise<void> {
+    await this.#start(name);
   }
 
   /** Tells a worker to leave, the oldest one unless another is named, and waits until it has: in good order, or this throws. */
@@ -33,17 +68,40 @@ export class Workers {
     this.#present.delete(worker);
   }
 
+  /** What runs there is lost from this moment on; answers how much that is. */
+  lose({ workerId }: Pick<WorkerProcess, 'workerId'>, by?: Mishap): number {
+    const at = performance.now();
+    const lost = [...this.#runs].filter(([, run]) => run.workerId === workerId);
+    for (const [key, run] of lost) {
+      this.#lost.set(key, { ...run, at, by });
+      this.#runs.delete(key);
+    }
+    return lost.length;
+  }
+
+  /** The process is gone. */
+  bury(worker: WorkerProcess): void {
+    this.#present.delete(worker);
+  }
+
   /** Those that have not left. */
-  get processes(): readonly Child[] {
+  get processes(): readonly WorkerProcess[] {
     return [...this.#present.keys()];
+  }
+
+  /** The one with the most jobs. Throws where none is left. */
+  get busiest(): WorkerProcess {
+    const jobs = Map.groupBy(this.#runs.values(), ({ workerId }) => workerId);
+    const count = ({ workerId }: WorkerProcess) => jobs.get(workerId)?.length ?? 0;
+    return this.processes.reduce((busiest, worker) => (count(worker) > count(busiest) ? worker : busiest));
   }
 
   /** Whether every one of them is among the workers that the pool gives jobs to. */
   areAmong(ready: readonly string[]): boolean {
-    return [...this.#present.values()].every((id) => id !== undefined && ready.includes(id));
+    return [...this.#present].every(([{ workerId }, hasRegistered]) => hasRegistered && ready.includes(workerId));
   }
 
-  /** How many jobs each one started, those that have left included. */
+  /** How many jobs each one started, those that are gone included. */
   get started(): Readonly<Record<string, number>> {
     return { ...this.#started };
   }
@@ -57,19 +115,45 @@ export class Workers {
     return new Set(this.#runs.keys());
   }
 
-  #note(child: Child, event: WorkerEvent): void {
+  /** How many jobs another owner started again because theirs was lost. */
+  get reowned(): number {
+    return this.#reowned.length;
+  }
+
+  /** Whether all that was lost by it was started again. */
+  hasRecoveredFrom(mishap: Mishap): boolean {
+    return ![...this.#lost.values()].some(({ by }) => by === mishap);
+  }
+
+  /** How long that took, in leases. */
+  recovery(leaseMs: number): Readonly<Partial<Record<Mishap, Spread>>> {
+    const all = Map.groupBy(this.#reowned, ({ by }) => by);
+    return Object.fromEntries([...all].flatMap(([by, of]) => (by ? [[by, spreadOf(of.map(({ ms }) => ms / leaseMs))]] : [])));
+  }
+
+  async #start(name: string): Promise<void> {
+    const worker = await this.#launch(name);
+    this.#present.set(worker, false);
+    worker.process.on('message', (event: WorkerEvent) => this.#note(worker, event));
+  }
+
+  #note(worker: WorkerProcess, event: WorkerEvent): void {
     const { workerId } = event;
     switch (event.type) {
       case 'registered':
-        this.#present.set(child, workerId);
+        this.#present.set(worker, true);
         this.#started[workerId] ??= 0;
+        break;
+      case 'lease-lost':
+        this.lose(worker);
         break;
       case 'job-started':
         this.#started[workerId] = (this.#started[workerId] ?? 0) + 1;
-        this.#runs.set(event.key, workerId);
+        this.#noteStart(event.key, { workerId, dispatchId: event.dispatchId });
         break;
       case 'job-released':
-        this.#handedBack.push(event.key);
+        // One that was released because its lease was lost goes to whoever is given it: this worker cannot hand it back.
+        if (event.reason === 'worker-draining') this.#handedBack.push(event.key);
         this.#isOver(event.key, workerId);
         break;
       case 'job-stopped':
@@ -79,8 +163,21 @@ export class Workers {
     }
   }
 
+  #noteStart(key: string, run: Run): void {
+    this.#runs.set(key, run);
+    const lost = this.#lost.get(key);
+    this.#lost.delete(key);
+    if (lost?.dispatchId === run.dispatchId) this.#reowned.push({ by: lost.by, ms: performance.now() - lost.at });
+  }
+
   #isOver(key: string, workerId: string): void {
     // What two workers say may arrive in another order than it happened.
-    if (this.#runs.get(key) === workerId) this.#runs.delete(key);
+    if (this.#runs.get(key)?.workerId === workerId) this.#runs.delete(key);
   }
+}
+
+function spreadOf(values: readonly number[]): Spread {
+  const sorted = values.toSorted((a, b) => a - b);
+  const at = (part: number) => Math.round((sorted[Math.floor((sorted.length - 1) * part)] ?? Number.NaN) * 100) / 100;
+  return { min: at(0), median: at(0.5), max: at(1) };
 }

@@ -30,7 +30,7 @@ export function follower(sink: Sink) {
         }
         return undefined;
       } finally {
-        sink.end(job.key, job.fence);
+        sink.end(job.key);
       }
     },
   });

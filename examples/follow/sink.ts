@@ -9,7 +9,8 @@
  *   changes nothing and is counted.
  *
  * Nothing here relies on a feed having one handler at a time. Should there ever be two, it shows: a line that is recorded again is counted as
- * a copy, and the table of handlers has their starts and ends in the one order in which this file saw them.
+ * a copy, and the table of handlers has their starts and ends in the one order in which this file saw them. A process that was killed writes
+ * no end, and one that is suspended runs nothing: whoever sees to the processes says so by `silence`.
  */
 import { hostname } from 'node:os';
 import { DatabaseSync } from 'node:sqlite';
@@ -54,6 +55,12 @@ const schema = `
   ) STRICT;
 `;
 
+/** Only what has started and not ended yet ends: a process that was silenced may still say so of itself. */
+function endsOf(whose: string): string {
+  return `INSERT INTO handlers (key, fence, what, worker, at) SELECT key, MAX(fence), 'end', worker, ? FROM handlers
+    WHERE ${whose} GROUP BY key HAVING SUM(IIF(what = 'start', 1, -1)) > 0`;
+}
+
 export class Sink implements Disposable {
   readonly #database: DatabaseSync;
   readonly #worker: string;
@@ -73,7 +80,9 @@ export class Sink implements Disposable {
       insertLine: prepare(`INSERT INTO lines (key, number, text, fence) VALUES (?, ?, ?, ?)
         ON CONFLICT (key, number) DO UPDATE SET copies = copies + 1`),
       move: prepare('UPDATE feeds SET line = ?, offset = ? WHERE key = ?'),
-      note: prepare('INSERT INTO handlers (key, fence, what, worker, at) VALUES (?, ?, ?, ?, ?)'),
+      start: prepare(`INSERT INTO handlers (key, fence, what, worker, at) VALUES (?, ?, 'start', ?, ?)`),
+      end: prepare(endsOf('worker = ? AND key = ?')),
+      endAll: prepare(endsOf('worker = ?')),
       lines: prepare('SELECT number, text FROM lines WHERE key = ? ORDER BY number'),
       tally: prepare(`SELECT
         (SELECT COUNT(*) FROM lines) AS recorded,
@@ -89,7 +98,7 @@ export class Sink implements Disposable {
   /** A handler of `key` starts: answers where to go on, and refuses every lower fence from now on. */
   begin(key: string, fence: number): Position | 'fenced' {
     return this.#transaction(() => {
-      this.#sql.note.run(key, fence, 'start', this.#worker, Date.now());
+      this.#sql.start.run(key, fence, this.#worker, Date.now());
       return this.#claim(key, fence);
     });
   }
@@ -106,8 +115,19 @@ export class Sink implements Disposable {
   }
 
   /** The handler is gone; it does nothing after this. */
-  end(key: string, fence: number): void {
-    this.#sql.note.run(key, fence, 'end', this.#worker, Date.now());
+  end(key: string): void {
+    this.#sql.end.run(Date.now(), this.#worker, key);
+  }
+
+  /**
+   * All handlers of a worker's process are gone: it was killed, or `suspend` is what stops it. That is called here, so that it never stops in
+   * the middle of a write, and everybody else with it.
+   */
+  silence(worker: string, suspend: () => void = () => undefined): void {
+    this.#transaction(() => {
+      suspend();
+      this.#sql.endAll.run(Date.now(), worker);
+    });
   }
 
   /** The recorded lines of a key, in order. */

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { parseRequest } from 'holdfast/wire';
 import { expect, test } from 'vitest';
-import { dispatchesOf, scenarioOf, sizesOf } from '../../demo/scenario.ts';
+import { dispatchesOf, mishaps, scenarioOf, sizesOf } from '../../demo/scenario.ts';
 
 const sizes = fc.record({ jobs: fc.integer({ min: 8, max: 120 }), workers: fc.integer({ min: 1, max: 4 }), seed: fc.nat() });
 
-test('the demo at full size has 200 jobs on 3 workers, 50 stops and 25 starts again', () => {
-  expect(sizesOf(200, 3)).toEqual({ jobs: 200, workers: 3, busy: 20, waiting: 5, conflicts: 10, stops: 50, restarts: 25 });
+test('the demo at full size has 200 jobs on 3 workers, 50 stops and 25 starts again, and everything that may happen to a worker', () => {
+  expect(sizesOf(200, 3)).toEqual({ jobs: 200, workers: 3, busy: 20, waiting: 5, conflicts: 10, stops: 50, restarts: 25, mishaps });
 });
 
 test('a scenario is the same for the same seed and another for another', () => {

@@ -2,20 +2,34 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Asked, type Counts, checksOf, isBroken, lostLines, tallyOf } from '../../demo/verdict.ts';
 
-const asked: Asked = { requests: 720, starts: 230, busy: 20, conflicts: 10, malformed: 22, stops: 50 };
+const mishaps = new Map([
+  ['restarted', 60],
+  ['killed', 70],
+  ['frozen', 50],
+  ['cut-off', 40],
+] as const);
+const asked: Asked = { requests: 720, starts: 230, busy: 20, conflicts: 10, malformed: 22, stops: 50, mishaps };
 const exact: Counts = {
   requested: 720,
   dispatches: 250,
   started: 230,
   refused: { 'key-busy': 20, 'fingerprint-mismatch': 10, invalid: 6 },
   deadLettered: 22,
-  handlerStarts: 297,
+  handlerStarts: 517,
   handedBack: 67,
+  reowned: 220,
   ends: { succeeded: 180, stopped: 50, 'never-started': 20 },
   lines: { written: 9_000, recorded: 9_000, duplicated: 0, lost: 0 },
   fencedWrites: 0,
   overlaps: 0,
-  workers: { a: 100, b: 90, c: 67, d: 40 },
+  rounds: { lost: 3, resolved: 1 },
+  recovery: {
+    restarted: { min: 0.2, median: 0.3, max: 0.5 },
+    killed: { min: 1.2, median: 1.3, max: 1.5 },
+    frozen: { min: 1.2, median: 1.3, max: 1.5 },
+    'cut-off': { min: 0.7, median: 1.3, max: 1.5 },
+  },
+  workers: { a: 200, b: 190, c: 67, d: 60 },
   seconds: 60,
 };
 
@@ -36,14 +50,22 @@ describe('the verdict', () => {
     ['a line that was lost', { lines: { ...exact.lines, recorded: 8_999, lost: 1 } }, 'lines.lost'],
     ['a line that nobody wrote', { lines: { ...exact.lines, recorded: 9_001 } }, 'lines.recorded'],
     ['a job that never started (G6)', { started: 229 }, 'started'],
-    ['a handler that a repeated start called again (P1)', { handlerStarts: 298 }, 'handlerStarts'],
+    ['a handler that a repeated start called again (P1)', { handlerStarts: 518 }, 'handlerStarts'],
+    ['a lost job that nobody started again (G6)', { reowned: 219 }, 'handlerStarts'],
     ['a conflict that went through (G3)', { refused: { 'key-busy': 20, 'fingerprint-mismatch': 9 } }, 'refused.fingerprint-mismatch'],
     ['a busy key that was taken over (G4)', { refused: { 'key-busy': 19, 'fingerprint-mismatch': 10 } }, 'refused.key-busy'],
     ['a stop that did nothing', { ends: { succeeded: 181, stopped: 49, 'never-started': 20 } }, 'ends.stopped'],
     ['a job that failed', { ends: { succeeded: 179, failed: 1, stopped: 50, 'never-started': 20 } }, 'ends.failed'],
     ['a good request that was dead-lettered', { deadLettered: 23 }, 'deadLettered'],
     ['a request that the queue did not take', { requested: 719 }, 'requested'],
-    ['a worker that knows of another start than the sink', { workers: { a: 296 } }, 'workers'],
+    ['more refused writes than a frozen process can have tried', { fencedWrites: 51 }, 'fencedWrites'],
+    ['a silent worker that no round has asked', { rounds: { lost: 2, resolved: 2 } }, 'rounds.lost'],
+    [
+      'a job that was taken from a worker before its lease was over (G2)',
+      { recovery: { ...exact.recovery, 'cut-off': { min: 0.6, median: 1.3, max: 1.5 } } },
+      'recovery.cut-off.min',
+    ],
+    ['a worker that knows of another start than the sink', { workers: { a: 516 } }, 'workers'],
   ])('names %s', (_, change, name) => {
     expect(broken(change)).toContain(name);
   });

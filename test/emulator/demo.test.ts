@@ -15,6 +15,9 @@ test('the demo finds every number as the guarantees say, and ends with one JSON 
     '12',
     '--workers',
     '2',
+    // Who falls silent is found by the sweep, and that begins a minute after a deployment.
+    '--mishaps',
+    'restarted',
     '--json',
   ]);
   const counts = JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '') as Counts;
@@ -24,15 +27,19 @@ test('the demo finds every number as the guarantees say, and ends with one JSON 
     started: 14,
     refused: { 'key-busy': 2, 'fingerprint-mismatch': 1, invalid: 4 },
     deadLettered: 22,
-    handlerStarts: 14 + counts.handedBack,
+    handlerStarts: 14 + counts.handedBack + counts.reowned,
     handedBack: expect.any(Number),
+    reowned: expect.any(Number),
     ends: { succeeded: 11, stopped: 3, 'never-started': 2 },
     lines: { written: counts.lines.recorded, recorded: expect.any(Number), duplicated: 0, lost: 0 },
     fencedWrites: 0,
     overlaps: 0,
+    rounds: expect.any(Object),
+    recovery: { restarted: expect.any(Object) },
     workers: expect.any(Object),
     seconds: expect.any(Number),
   } satisfies Record<keyof Counts, unknown>);
   expect(Object.keys(counts.workers)).toHaveLength(3);
+  expect(counts.reowned).toBeGreaterThan(0);
   expect(counts.lines.recorded).toBeGreaterThan(0);
 });

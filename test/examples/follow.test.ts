@@ -3,9 +3,10 @@ import { appendFileSync, mkdtempSync, truncateSync, writeFileSync } from 'node:f
 import { open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { promisify } from 'node:util';
 import fc from 'fast-check';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { follow, type Line, type Position } from '../../examples/follow/feed.ts';
 import { Sink } from '../../examples/follow/sink.ts';
 
@@ -159,14 +160,34 @@ describe('a sink', () => {
     using b = new Sink(database, 'b');
     a.begin('k', 1);
     b.begin('other', 1);
-    a.end('k', 1);
+    a.end('k');
     b.begin('k', 2);
     expect(a.tally()).toMatchObject({ handlerStarts: 3, overlaps: 0 });
     a.begin('k', 3);
-    b.end('k', 2);
-    a.end('k', 3);
+    b.end('k');
+    a.end('k');
     b.begin('k', 4);
     expect(a.tally()).toMatchObject({ handlerStarts: 5, overlaps: 1 });
+  });
+
+  test('counts the handlers of a process that was killed or suspended as gone, once, and those of others as live', () => {
+    const { database } = setup();
+    using frozen = new Sink(database, 'frozen');
+    using other = new Sink(database, 'other');
+    using supervisor = new Sink(database);
+    for (const key of ['k', 'l', 'over']) frozen.begin(key, 1);
+    frozen.end('over');
+    other.begin('m', 1);
+    using writer = new DatabaseSync(database, { timeout: 0 });
+    const suspend = vi.fn(() => expect(() => writer.exec('BEGIN IMMEDIATE')).toThrow('locked'));
+    supervisor.silence('frozen', suspend);
+    expect(suspend).toHaveBeenCalledOnce();
+    other.begin('k', 2);
+    frozen.end('k');
+    expect(supervisor.tally()).toMatchObject({ handlerStarts: 5, overlaps: 0 });
+    frozen.begin('k', 3);
+    frozen.begin('m', 2);
+    expect(supervisor.tally()).toMatchObject({ handlerStarts: 7, overlaps: 2 });
   });
 
   test('that several processes share loses nothing of theirs, and only the highest fence goes on', async () => {

@@ -1,0 +1,51 @@
+/** What may happen to a worker: each is done to a real process, and answers what comes of it once its jobs run elsewhere. */
+import type { Sink } from '../examples/follow/sink.ts';
+import type { Mishap } from './scenario.ts';
+import type { WorkerProcess, Workers } from './workers.ts';
+
+interface Scene {
+  readonly victim: WorkerProcess;
+  readonly workers: Workers;
+  readonly sink: Sink;
+}
+
+const nothing = async () => undefined;
+
+/** What a worker ends with that finds jobs of its own alive after its lease. */
+const overrun = 70;
+
+export const happen = {
+  /** SIGKILL, and at once another process under its id. */
+  async restarted({ victim, workers, sink }) {
+    await kill({ victim, workers, sink });
+    await workers.restart(victim);
+    return nothing;
+  },
+  /** SIGKILL, and another worker in its place. */
+  async killed({ victim, workers, sink }) {
+    await kill({ victim, workers, sink });
+    await workers.add();
+    return nothing;
+  },
+  /** SIGSTOP; later SIGCONT, and it finds that its lease is over. */
+  async frozen({ victim, workers, sink }) {
+    sink.silence(victim.workerId, () => victim.freeze());
+    await workers.add();
+    return async () => {
+      const code = await victim.thaw();
+      if (code !== overrun) throw victim.failure(`went on after its lease and ended with exit code ${code}, and not with ${overrun}`);
+      workers.bury(victim);
+    };
+  },
+  /** Its network fails; later it is back. */
+  async 'cut-off'({ victim }) {
+    victim.relay?.cut();
+    return async () => victim.relay?.mend();
+  },
+} as const satisfies Readonly<Record<Mishap, (scene: Scene) => Promise<() => Promise<void>>>>;
+
+async function kill({ victim, workers, sink }: Scene): Promise<void> {
+  await victim.kill();
+  workers.bury(victim);
+  sink.silence(victim.workerId);
+}

@@ -1,0 +1,54 @@
+import { type HistoryEvent, paginateGetExecutionHistory, paginateListExecutions, SFNClient } from '@aws-sdk/client-sfn';
+import { clientConfig } from '../stack/environment.ts';
+import type { LocalStack } from '../stack/local-stack.ts';
+import { tallyOf } from './verdict.ts';
+
+/** How resync rounds came to their end, by what the state machine has of its executions. */
+export class Rounds implements Disposable {
+  readonly #client: SFNClient;
+  readonly #machine: string;
+
+  constructor({ environments, poolConfig }: LocalStack) {
+    this.#client = new SFNClient(clientConfig(environments.root));
+    this.#machine = poolConfig.resyncMachineArn;
+  }
+
+  async executions(): Promise<readonly string[]> {
+    const found: string[] = [];
+    for await (const { executions = [] } of paginateListExecutions({ client: this.#client }, { stateMachineArn: this.#machine }))
+      found.push(...executions.flatMap(({ executionArn }) => executionArn ?? []));
+    return found;
+  }
+
+  /** Result → rounds, of all executions but those named. */
+  async tally(before: readonly string[]): Promise<Readonly<Record<string, number>>> {
+    const results: string[] = [];
+    for (const executionArn of await this.executions()) {
+      if (before.includes(executionArn)) continue;
+      for await (const { events = [] } of paginateGetExecutionHistory({ client: this.#client }, { executionArn }))
+        results.push(...events.flatMap(resultsOf));
+    }
+    return tallyOf(results);
+  }
+
+  [Symbol.dispose](): void {
+    this.#client.destroy();
+  }
+}
+
+/** What the step that follows its expiry says of a round. */
+const expired: Readonly<Record<string, string>> = {
+  open: 'unanswered',
+  behind: 'behind',
+  wait: 'revoked',
+  reassign: 'lost',
+  done: 'stale',
+};
+
+/** A round is over where the machine was woken, or where its time was judged to be up. */
+function resultsOf({ stateEnteredEventDetails: entered, stateExitedEventDetails: exited }: HistoryEvent): readonly string[] {
+  if (entered?.name === 'Woken') return [JSON.parse(entered.input ?? '{}').woken.result];
+  if (exited?.name !== 'Expire') return [];
+  const { next } = JSON.parse(exited.output ?? '{}').step;
+  return [expired[next] ?? next];
+}
