@@ -25,7 +25,7 @@ const logTail = 2_000;
 export class Child {
   readonly name: string;
   readonly process: ChildProcess;
-  /** The exit code. Never rejects. */
+  /** The exit code, once all that it said has been heard. Never rejects. */
   readonly ended: Promise<number>;
   readonly #log: string;
   #mayEnd = false;
@@ -43,16 +43,22 @@ export class Child {
       stdio: ['ignore', log, log, 'ipc'],
     });
     closeSync(log);
+    const isHeard = new Promise((resolve) => this.process.once('disconnect', resolve));
     this.ended = new Promise((resolve) => {
       this.process.once('error', () => resolve(127));
-      this.process.once('exit', (code) => resolve(code ?? 137));
+      this.process.once('exit', (code) => void isHeard.then(() => resolve(code ?? 137)));
     });
+  }
+
+  /** Whether it was told to end, or may for what was done to it. */
+  get mayEnd(): boolean {
+    return this.#mayEnd;
   }
 
   /** Rejects when it ends before it may. */
   async diesEarly(): Promise<never> {
     const code = await this.ended;
-    if (this.#mayEnd) return new Promise(() => undefined);
+    if (this.mayEnd) return new Promise(() => undefined);
     throw this.failure(`ended by itself with exit code ${code}`);
   }
 

@@ -17,6 +17,8 @@ export interface Notes {
   readonly ends: Map<string, End>;
   /** What a client was told that repeated a dispatch id with another payload. */
   readonly conflicts: Outcome[];
+  /** Jobs whose records were deleted and came back as they were, without a handler being started. */
+  restored: number;
   /** Jobs of the worker that it happened to. */
   readonly mishaps: Map<Mishap, number>;
 }
@@ -55,6 +57,7 @@ export async function count(stage: Stage, sink: Sink, scenario: Scenario, notes:
     handlerStarts,
     handedBack: workers.handedBack.length,
     reowned: workers.reowned,
+    restored: notes.restored,
     ends: tallyOf(records.flatMap(({ end }) => end?.status ?? [])),
     lines: { ...linesOf(scenario, sink), recorded, duplicated },
     fencedWrites,
@@ -71,7 +74,7 @@ export async function count(stage: Stage, sink: Sink, scenario: Scenario, notes:
 }
 
 function askedBy(scenario: Scenario, { requests, mishaps }: Notes): Asked {
-  const { starts, waiting, restartsAtOnce, restartsAfterwards, busy, conflicts, malformed, stops } = scenario;
+  const { starts, waiting, restartsAtOnce, restartsAfterwards, busy, conflicts, malformed, stops, deletions, deletionsAtStop } = scenario;
   return {
     requests,
     starts: starts.length + waiting.length + restartsAtOnce.length + restartsAfterwards.length,
@@ -79,6 +82,7 @@ function askedBy(scenario: Scenario, { requests, mishaps }: Notes): Asked {
     conflicts: conflicts.length,
     malformed: 2 * malformed.length,
     stops: stops.length,
+    deletions: deletions.length + deletionsAtStop.length,
     mishaps,
   };
 }

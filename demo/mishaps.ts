@@ -1,7 +1,7 @@
 /** What may happen to a worker: each is done to a real process, and answers what comes of it once its jobs run elsewhere. */
 import type { Sink } from '../examples/follow/sink.ts';
 import type { Mishap } from './scenario.ts';
-import type { WorkerProcess, Workers } from './workers.ts';
+import { overrun, type WorkerProcess, type Workers } from './workers.ts';
 
 interface Scene {
   readonly victim: WorkerProcess;
@@ -10,9 +10,6 @@ interface Scene {
 }
 
 const nothing = async () => undefined;
-
-/** What a worker ends with that finds jobs of its own alive after its lease. */
-const overrun = 70;
 
 export const happen = {
   /** SIGKILL, and at once another process under its id. */

@@ -7,7 +7,7 @@ import { type Counted, count, lookBefore, type Notes } from './count.ts';
 import { Feeds } from './feeds.ts';
 import { happen } from './mishaps.ts';
 import type { Progress } from './progress.ts';
-import { type Body, dispatchesOf, fallsSilent, type Malformed, type Sizes, scenarioOf, shuffled } from './scenario.ts';
+import { type Body, type Deletion, dispatchesOf, fallsSilent, type Malformed, type Sizes, scenarioOf, shuffled } from './scenario.ts';
 import { Stage } from './stage.ts';
 
 export interface PlayOptions {
@@ -28,12 +28,19 @@ const betweenEndsMs = 20;
 export async function play({ sizes, seed, folder, progress, signal }: PlayOptions): Promise<Counted> {
   const run = basename(folder).slice(-6);
   const scenario = scenarioOf(sizes, join(folder, 'feeds'), run, seed);
-  const { starts, malformed, busy, waiting, conflicts, stops, restartsAtOnce, restartsAfterwards } = scenario;
+  const { starts, malformed, busy, waiting, conflicts, deletions, deletionsAtStop, stops, restartsAtOnce, restartsAfterwards } = scenario;
 
   const sinkFile = join(folder, 'sink.db');
   using sink = new Sink(sinkFile);
-  await using stage = await Stage.set({ run, folder, sink: sinkFile, capacity: sizes.jobs, log: (line) => progress.say(line), signal });
-  const { client, raw, observer, operator, workers } = stage;
+  await using stage = await Stage.set({
+    ...{ run, folder, sink: sinkFile, capacity: sizes.jobs, signal },
+    log: (line) => progress.say(line),
+    overran({ name, workerId }) {
+      sink.silence(workerId);
+      progress.say(`${name} was kept from its lease for too long by other work on this machine, has ended itself, and is started again`);
+    },
+  });
+  const { client, raw, observer, operator, workers, records } = stage;
   const left = await stage.step(observer.call('liveKeys', undefined));
   if (left.length > 0) {
     progress.say(`this pool was here before; ending ${left.length} jobs of a run that was broken off`);
@@ -42,7 +49,7 @@ export async function play({ sizes, seed, folder, progress, signal }: PlayOption
     await stage.until('the jobs of an earlier run have ended', takeOverMs, areGone);
   }
   const before = await lookBefore(stage);
-  const notes: Notes = { requests: 0, requested: 0, outcomes: new Map(), ends: new Map(), conflicts: [], mishaps: new Map() };
+  const notes: Notes = { requests: 0, requested: 0, outcomes: new Map(), ends: new Map(), conflicts: [], restored: 0, mishaps: new Map() };
   const { outcomes, ends } = notes;
 
   /** Sends a file of requests by each of the producers. */
@@ -59,6 +66,16 @@ export async function play({ sizes, seed, folder, progress, signal }: PlayOption
   }
   async function haveEnded(of: readonly { readonly dispatchId: string }[]): Promise<void> {
     await stage.step(Promise.all(of.map(async ({ dispatchId: id }) => ends.set(id, await observer.call('ended', id)))));
+  }
+  /** Has records deleted, and what brings them back done; notes whose are as they were, with no handler more than before. */
+  async function lose(deletions: readonly Deletion[], repair: () => Promise<void>): Promise<void> {
+    const starts = deletions.map(({ key }) => sink.starts(key));
+    const deleted = await stage.step(Promise.all(deletions.map((deletion) => records.delete(deletion))));
+    await repair();
+    const areThere = async () => (await Promise.all(deleted.map((each) => records.areThere(each)))).every(Boolean);
+    await stage.until('the deleted records are there again', patienceMs, areThere);
+    const areAsBefore = await stage.step(Promise.all(deleted.map((each) => records.areAsBefore(each))));
+    notes.restored += deletions.filter(({ key }, index) => areAsBefore[index] && sink.starts(key) === starts[index]).length;
   }
   const areReady = async () => workers.areAmong(await observer.call('workers', undefined));
 
@@ -83,6 +100,11 @@ export async function play({ sizes, seed, folder, progress, signal }: PlayOption
   notes.requested += conflicts.length;
   await haveOutcomes(busy);
 
+  progress.say(`${deletions.length} jobs run on while somebody deletes their records; each worker is asked what it really runs`);
+  await lose(deletions, async () => {
+    await stage.step(Promise.all(workers.processes.map(({ workerId }) => operator.call('resync', workerId))));
+  });
+
   progress.say('one worker is told to leave while another one joins');
   await stage.step(workers.add());
   await stage.step(workers.leave());
@@ -92,14 +114,18 @@ export async function play({ sizes, seed, folder, progress, signal }: PlayOption
   });
   await stage.until('the new worker is registered', patienceMs, areReady);
 
-  progress.say(`${stops.length} stops, ${sizes.restarts} of those jobs started again`);
+  progress.say(
+    `${stops.length} stops, ${deletionsAtStop.length} where the dispatch record was deleted; ${sizes.restarts} of those jobs started again`,
+  );
   const again = new Set([...restartsAtOnce, ...restartsAfterwards].map(({ key }) => key));
   const stopped = new Set(stops.map(({ key }) => key));
   // What is not started again falls silent first, so that what its feed holds is all that there is to record.
   for (const feed of scenario.feeds) if (stopped.has(feed.key) && !again.has(feed.key)) feeds.finish(feed, 'falls-silent');
-  await send('stops', stops);
-  await send('restarts-at-once', restartsAtOnce);
-  await haveEnded(stops);
+  await lose(deletionsAtStop, async () => {
+    await send('stops', stops);
+    await send('restarts-at-once', restartsAtOnce);
+    await haveEnded(stops);
+  });
   await send('restarts-afterwards', restartsAfterwards);
   await haveOutcomes([...restartsAtOnce, ...restartsAfterwards]);
 

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { fingerprintOf } from 'holdfast/wire';
 import { Random } from '../lib/testing/random.ts';
 
 /** How much of everything; `sizesOf` derives most of it from the number of jobs. */
@@ -16,6 +17,8 @@ export interface Sizes {
   readonly stops: number;
   /** Of those, started again. */
   readonly restarts: number;
+  /** Jobs whose records are deleted while they run, for a round to restore. */
+  readonly deletions: number;
   readonly mishaps: readonly Mishap[];
 }
 
@@ -23,7 +26,10 @@ export function sizesOf(jobs: number, workers: number, of: readonly Mishap[] = m
   const share = (part: number) => Math.ceil(jobs * part);
   const stops = Math.floor(jobs / 4);
   const restarts = Math.floor(stops / 2);
-  return { jobs, workers, busy: share(0.1), waiting: share(0.025), conflicts: share(0.05), stops, restarts, mishaps: of };
+  // Once every way to delete, at least.
+  const deletions = Math.max(deletable.length, share(0.06));
+  const busy = Math.max(deletions, share(0.1));
+  return { jobs, workers, busy, waiting: share(0.025), conflicts: share(0.05), stops, restarts, deletions, mishaps: of };
 }
 
 /** What may happen to a worker. */
@@ -33,6 +39,20 @@ export type Mishap = (typeof mishaps)[number];
 /** Whether nothing tells of it but that the worker beats no more: one that is restarted says so itself. */
 export function fallsSilent(mishap: Mishap): boolean {
   return mishap !== 'restarted';
+}
+
+/** A record of a job, or of its dispatch; a payload is a record of its own where it is large. */
+export type RecordName = 'job' | 'dispatch' | 'payload';
+
+/** What is deleted of jobs that run, one way after the other: a round asks only for what no job record is there of. */
+const deletable = [['job'], ['job', 'dispatch'], ['job', 'payload'], ['job', 'dispatch', 'payload']] as const satisfies RecordName[][];
+
+/** Records that somebody deletes under a running job. */
+export interface Deletion {
+  readonly key: string;
+  readonly dispatchId: string;
+  readonly fingerprint: string;
+  readonly records: readonly RecordName[];
 }
 
 /** The body of a request, as any producer writes it. */
@@ -68,6 +88,10 @@ export interface Scenario {
   readonly busy: readonly StartBody[];
   readonly waiting: readonly StartBody[];
   readonly conflicts: readonly StartBody[];
+  /** Restored by a round. None of these jobs has anything under way: each has had a `busy` one refused, and that was the last request for it. */
+  readonly deletions: readonly Deletion[];
+  /** Of jobs that are about to be stopped: whoever records that end writes the dispatch record whole. */
+  readonly deletionsAtStop: readonly Deletion[];
   readonly stops: readonly Extract<Body, { op: 'stop' }>[];
   /** Sent right behind the stops, while they are under way. */
   readonly restartsAtOnce: readonly StartBody[];
@@ -76,6 +100,9 @@ export interface Scenario {
   /** What happens to workers, one after the other, while everything runs that is not to be stopped. */
   readonly mishaps: readonly Mishap[];
 }
+
+/** Of a payload that does not fit into its dispatch's record. */
+const largeBytes = 2_500;
 
 // Keys may be any text, so they are.
 const families = ['tenant:', 'cam/é#', 'a b=', '"quoted", ', '😀/', '../', ''];
@@ -88,23 +115,33 @@ export function scenarioOf(sizes: Sizes, folder: string, run: string, seed: numb
     return { key: `${families[index % families.length]}${number}`, file: join(folder, `${number}.feed`) };
   });
   const id = (purpose: string, { key }: Feed) => `${run} ${purpose} ${key}`;
-  const start = (feed: Feed, purpose: string, more?: Partial<StartBody>): StartBody => {
-    return { v: 1, op: 'start', key: feed.key, payload: JSON.stringify({ file: feed.file }), dispatchId: id(purpose, feed), ...more };
-  };
   const [stopped, others] = split(shuffled(feeds, random), sizes.stops);
-  const [restarted] = split(stopped, sizes.restarts);
+  const [restarted, stoppedForGood] = split(stopped, sizes.restarts);
   const [atOnce, afterwards] = split(restarted, Math.ceil(sizes.restarts / 2));
+  const [followed, undisturbed] = split(others, sizes.waiting);
+  const [robbed] = split(undisturbed, sizes.deletions);
+  const recordsOf = new Map(robbed.map((feed, index) => [feed, deletable[index % deletable.length] ?? []]));
+  const isLarge = (feed: Feed) => recordsOf.get(feed)?.some((record) => record === 'payload');
+  const start = (feed: Feed, purpose: string, more?: Partial<StartBody>): StartBody => {
+    const payload = JSON.stringify({ file: feed.file, ...(isLarge(feed) && { about: '.'.repeat(largeBytes) }) });
+    return { v: 1, op: 'start', key: feed.key, payload, dispatchId: id(purpose, feed), ...more };
+  };
+  const deletion = (feed: Feed, records: readonly RecordName[]): Deletion => {
+    const { key, payload, dispatchId } = start(feed, 'first');
+    return { key, dispatchId, fingerprint: fingerprintOf(key, Buffer.from(payload)), records };
+  };
+  const untouched = feeds.filter((feed) => !recordsOf.has(feed));
   return {
     feeds,
     starts: feeds.map((feed) => start(feed, 'first')),
     malformed: malformed(feeds, run),
-    busy: shuffled(feeds, random)
-      .slice(0, sizes.busy)
-      .map((feed) => start(feed, 'busy')),
-    waiting: others.slice(0, sizes.waiting).map((feed) => start(feed, 'waiting', { ifBusy: 'next' })),
-    conflicts: shuffled(feeds, random)
+    busy: [...robbed, ...shuffled(untouched, random)].slice(0, sizes.busy).map((feed) => start(feed, 'busy')),
+    waiting: followed.map((feed) => start(feed, 'waiting', { ifBusy: 'next' })),
+    conflicts: shuffled(untouched, random)
       .slice(0, sizes.conflicts)
       .map((feed) => start(feed, 'first', { payload: '{"file":"another"}' })),
+    deletions: robbed.map((feed) => deletion(feed, recordsOf.get(feed) ?? [])),
+    deletionsAtStop: stoppedForGood.filter((_, index) => index % 5 === 0).map((feed) => deletion(feed, ['dispatch'])),
     stops: stopped.map((feed) => ({ v: 1, op: 'stop', key: feed.key, dispatchId: id('first', feed) })),
     restartsAtOnce: atOnce.map((feed) => start(feed, 'again')),
     restartsAfterwards: afterwards.map((feed) => start(feed, 'again')),

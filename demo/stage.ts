@@ -9,6 +9,7 @@ import type { Operator } from './operate.ts';
 import { type Methods, Peer } from './peer.ts';
 import type { Producer } from './produce.ts';
 import type { RawProducer } from './produce-raw.ts';
+import { Records } from './records.ts';
 import { Relay } from './relay.ts';
 import { Rounds } from './rounds.ts';
 import { WorkerProcess, Workers } from './workers.ts';
@@ -22,6 +23,8 @@ export interface StageOptions {
   readonly sink: string;
   /** Jobs that one worker takes at most. */
   readonly capacity: number;
+  /** Told of a worker whose jobs outlived its lease, so that it ended itself; it is started again. */
+  readonly overran: (worker: WorkerProcess) => void;
   readonly log: (line: string) => void;
   readonly signal: AbortSignal;
 }
@@ -44,6 +47,7 @@ export class Stage implements AsyncDisposable {
   readonly operator: Peer<Operator>;
   readonly workers: Workers;
   readonly rounds: Rounds;
+  readonly records: Records;
   readonly #folder: string;
   readonly #processes: Child[] = [];
   readonly #deployedAt = performance.now();
@@ -55,7 +59,7 @@ export class Stage implements AsyncDisposable {
     return new Stage(await startLocalStack({ pool: 'demo', context: { removalPolicy: 'destroy', leaseSeconds }, log, signal }), options);
   }
 
-  private constructor(stack: LocalStack, { run, folder, sink, capacity, signal }: StageOptions) {
+  private constructor(stack: LocalStack, { run, folder, sink, capacity, overran, signal }: StageOptions) {
     this.stack = stack;
     this.#folder = folder;
     const failure = new AbortController();
@@ -78,7 +82,8 @@ export class Stage implements AsyncDisposable {
     this.observer = peer('observe', 'observe');
     this.operator = peer('operate', 'operate');
     this.rounds = new Rounds(stack);
-    this.workers = new Workers(async (name) => {
+    this.records = new Records(stack);
+    const launch = async (name: string) => {
       const script = new URL('../examples/follow/worker.ts', import.meta.url);
       const preload = new URL('report-events.ts', import.meta.url);
       const workerId = `${run}-${name}`;
@@ -89,6 +94,10 @@ export class Stage implements AsyncDisposable {
         ...{ FOLLOW_SINK: sink, FOLLOW_WORKER_ID: workerId, HOLDFAST_CAPACITY: String(capacity) },
       });
       return mind(new WorkerProcess({ name, script, preload, environment, folder }, workerId, relay));
+    };
+    this.workers = new Workers(launch, (worker) => {
+      overran(worker);
+      this.workers.restart(worker).catch((error) => failure.abort(error));
     });
   }
 
@@ -130,6 +139,7 @@ export class Stage implements AsyncDisposable {
       if (this.stack.log !== undefined) await copyFile(this.stack.log, join(this.#folder, 'stack.log'));
     } finally {
       this.rounds[Symbol.dispose]();
+      this.records[Symbol.dispose]();
       await this.stack.stop();
     }
   }

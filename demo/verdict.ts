@@ -18,6 +18,8 @@ export interface Counts {
   readonly handedBack: number;
   /** Jobs that another owner started again because theirs was lost, by the workers' events. */
   readonly reowned: number;
+  /** Jobs whose records were deleted while they ran and that have them back, with their true times and the handler that they had. */
+  readonly restored: number;
   /** Ends of dispatches by kind. */
   readonly ends: Readonly<Record<string, number>>;
   readonly lines: {
@@ -58,6 +60,8 @@ export interface Asked {
   readonly conflicts: number;
   readonly malformed: number;
   readonly stops: number;
+  /** Running jobs of which records were deleted. */
+  readonly deletions: number;
   /** What happened to a worker, and how many jobs it ran. */
   readonly mishaps: ReadonlyMap<Mishap, number>;
 }
@@ -102,6 +106,12 @@ export function checksOf(counts: Counts, asked: Asked, settledOnce: number): rea
     },
     { name: 'handedBack', is: counts.handedBack, because: 'by the worker that left' },
     { name: 'reowned', is: counts.reowned, because: 'started again, because their owner was lost' },
+    {
+      name: 'restored',
+      is: counts.restored,
+      mustBe: asked.deletions,
+      because: 'their records were deleted and are back, with their true times; no handler was started',
+    },
     { name: 'ends.succeeded', is: ends.succeeded ?? 0, mustBe: asked.starts - asked.stops, because: 'their feeds ended' },
     { name: 'ends.stopped', is: ends.stopped ?? 0, mustBe: asked.stops, because: 'stops that were asked for' },
     { name: 'ends.never-started', is: ends['never-started'] ?? 0, mustBe: asked.busy, because: 'the refused ones' },

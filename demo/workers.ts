@@ -6,6 +6,9 @@ import type { Spread } from './verdict.ts';
 
 const leaveMs = 40_000;
 
+/** What a worker ends with that finds jobs of its own alive after its lease. */
+export const overrun = 70;
+
 /** A worker's process, its id, and its own way to the endpoint where it has one. */
 export class WorkerProcess extends Child {
   readonly workerId: string;
@@ -16,6 +19,11 @@ export class WorkerProcess extends Child {
     this.workerId = workerId;
     this.relay = relay;
     void this.ended.then(() => relay?.[Symbol.dispose]());
+  }
+
+  /** A worker that was not given the time to keep its lease does as it should, and is not what there is to see to. */
+  override async diesEarly(): Promise<never> {
+    return (await this.ended) === overrun ? new Promise(() => undefined) : super.diesEarly();
   }
 }
 
@@ -36,6 +44,7 @@ interface Loss extends Run {
  */
 export class Workers {
   readonly #launch: (name: string) => Promise<WorkerProcess>;
+  readonly #overran: (worker: WorkerProcess) => void;
   /** Whether each has registered. */
   readonly #present = new Map<WorkerProcess, boolean>();
   readonly #started: Record<string, number> = {};
@@ -46,8 +55,10 @@ export class Workers {
   readonly #reowned: { readonly by?: Mishap; readonly ms: number }[] = [];
   #launched = 0;
 
-  constructor(launch: (name: string) => Promise<WorkerProcess>) {
+  /** `overran`: told of a worker that ended itself because its jobs outlived its lease, with nobody's help. Another one is to take its place. */
+  constructor(launch: (name: string) => Promise<WorkerProcess>, overran: (worker: WorkerProcess) => void) {
     this.#launch = launch;
+    this.#overran = overran;
   }
 
   async add(): Promise<void> {
@@ -79,8 +90,9 @@ export class Workers {
     return lost.length;
   }
 
-  /** The process is gone. */
+  /** The process is gone, and whatever it may still have started. */
   bury(worker: WorkerProcess): void {
+    this.lose(worker);
     this.#present.delete(worker);
   }
 
@@ -135,6 +147,11 @@ export class Workers {
     const worker = await this.#launch(name);
     this.#present.set(worker, false);
     worker.process.on('message', (event: WorkerEvent) => this.#note(worker, event));
+    void worker.ended.then((code) => {
+      if (code !== overrun || worker.mayEnd) return;
+      this.bury(worker);
+      this.#overran(worker);
+    });
   }
 
   #note(worker: WorkerProcess, event: WorkerEvent): void {

@@ -83,6 +83,7 @@ export class Sink implements Disposable {
       start: prepare(`INSERT INTO handlers (key, fence, what, worker, at) VALUES (?, ?, 'start', ?, ?)`),
       end: prepare(endsOf('worker = ? AND key = ?')),
       endAll: prepare(endsOf('worker = ?')),
+      starts: prepare(`SELECT COUNT(*) AS starts FROM handlers WHERE key = ? AND what = 'start'`),
       lines: prepare('SELECT number, text FROM lines WHERE key = ? ORDER BY number'),
       tally: prepare(`SELECT
         (SELECT COUNT(*) FROM lines) AS recorded,
@@ -128,6 +129,11 @@ export class Sink implements Disposable {
       suspend();
       this.#sql.endAll.run(Date.now(), worker);
     });
+  }
+
+  /** How often a handler of a key has started. */
+  starts(key: string): number {
+    return Number(this.#sql.starts.get(key)?.starts);
   }
 
   /** The recorded lines of a key, in order. */

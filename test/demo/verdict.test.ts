@@ -8,7 +8,7 @@ const mishaps = new Map([
   ['frozen', 50],
   ['cut-off', 40],
 ] as const);
-const asked: Asked = { requests: 720, starts: 230, busy: 20, conflicts: 10, malformed: 22, stops: 50, mishaps };
+const asked: Asked = { requests: 720, starts: 230, busy: 20, conflicts: 10, malformed: 22, stops: 50, deletions: 17, mishaps };
 const exact: Counts = {
   requested: 720,
   dispatches: 250,
@@ -18,6 +18,7 @@ const exact: Counts = {
   handlerStarts: 517,
   handedBack: 67,
   reowned: 220,
+  restored: 17,
   ends: { succeeded: 180, stopped: 50, 'never-started': 20 },
   lines: { written: 9_000, recorded: 9_000, duplicated: 0, lost: 0 },
   fencedWrites: 0,
@@ -58,6 +59,7 @@ describe('the verdict', () => {
     ['a job that failed', { ends: { succeeded: 179, failed: 1, stopped: 50, 'never-started': 20 } }, 'ends.failed'],
     ['a good request that was dead-lettered', { deadLettered: 23 }, 'deadLettered'],
     ['a request that the queue did not take', { requested: 719 }, 'requested'],
+    ['a record that did not come back, or came back with another time (G5, P6)', { restored: 16 }, 'restored'],
     ['more refused writes than a frozen process can have tried', { fencedWrites: 51 }, 'fencedWrites'],
     ['a silent worker that no round has asked', { rounds: { lost: 2, resolved: 2 } }, 'rounds.lost'],
     [

@@ -5,18 +5,22 @@ import { type WorkerProcess, Workers } from '../../demo/workers.ts';
 
 async function setup(count: number) {
   const made: WorkerProcess[] = [];
+  const endings: PromiseWithResolvers<number>[] = [];
+  const overran = vi.fn();
   const workers = new Workers(async (name) => {
-    const worker = { name, workerId: name, process: new EventEmitter() } as unknown as WorkerProcess;
+    const ending = Promise.withResolvers<number>();
+    const worker = { name, workerId: name, process: new EventEmitter(), ended: ending.promise, mayEnd: false } as unknown as WorkerProcess;
     made.push(worker);
+    endings.push(ending);
     return worker;
-  });
+  }, overran);
   for (let i = 0; i < count; i += 1) await workers.add();
   /** A worker says something, of a job by its key alone. */
   function say({ workerId, process }: WorkerProcess | undefined = made[0] as WorkerProcess, event: Partial<WorkerEvent>): void {
     const key = 'key' in event ? { dispatchId: `first ${event.key}`, fence: 1 } : {};
     process.emit('message', { workerId, ...key, ...event } as never);
   }
-  return { workers, made, say };
+  return { workers, made, endings, overran, say };
 }
 
 test('a lost job that another worker starts was taken over, once, and how long that took is counted in leases', async () => {
@@ -59,6 +63,17 @@ test('neither a job that was handed back nor another dispatch at the key of a lo
   say(other, { type: 'job-started', key: 'a' });
   say(other, { type: 'job-started', key: 'b', dispatchId: 'next' });
   expect([workers.handedBack, workers.reowned]).toEqual([['a'], 0]);
+});
+
+test('a worker that ends itself because its jobs outlived its lease is told of, and what it ran is taken over', async () => {
+  const { workers, made, endings, overran, say } = await setup(2);
+  const [starved, other] = made;
+  say(starved, { type: 'job-started', key: 'a' });
+  endings[0]?.resolve(70);
+  await vi.waitFor(() => expect(overran).toHaveBeenCalledExactlyOnceWith(starved));
+  expect(workers.processes).toEqual([other]);
+  say(other, { type: 'job-started', key: 'a' });
+  expect([workers.reowned, workers.recovery(1)]).toEqual([1, {}]);
 });
 
 test('a process that is started in the place of another has to register itself', async () => {

@@ -168,6 +168,7 @@ describe('a sink', () => {
     a.end('k');
     b.begin('k', 4);
     expect(a.tally()).toMatchObject({ handlerStarts: 5, overlaps: 1 });
+    expect([a.starts('k'), a.starts('other'), a.starts('none')]).toEqual([4, 1, 0]);
   });
 
   test('counts the handlers of a process that was killed or suspended as gone, once, and those of others as live', () => {
