@@ -41,6 +41,14 @@ export const happen = {
   },
 } as const satisfies Readonly<Record<Mishap, (scene: Scene) => Promise<() => Promise<void>>>>;
 
+/** What is said of the victim. */
+export const inWords: Readonly<Record<Mishap, string>> = {
+  restarted: 'is killed and started again under its id',
+  killed: 'is killed',
+  frozen: 'is frozen, and goes on after its lease',
+  'cut-off': 'is cut off from its endpoint, and back after its lease',
+};
+
 async function kill({ victim, workers, sink }: Scene): Promise<void> {
   await victim.kill();
   workers.bury(victim);

@@ -5,7 +5,7 @@ import { Sink } from '../examples/follow/sink.ts';
 import { Random } from '../lib/testing/random.ts';
 import { type Counted, count, lookBefore, type Notes } from './count.ts';
 import { Feeds } from './feeds.ts';
-import { happen } from './mishaps.ts';
+import { happen, inWords } from './mishaps.ts';
 import type { Progress } from './progress.ts';
 import { type Body, type Deletion, dispatchesOf, fallsSilent, type Malformed, type Sizes, scenarioOf, shuffled } from './scenario.ts';
 import { Stage } from './stage.ts';
@@ -134,7 +134,7 @@ export async function play({ sizes, seed, folder, progress, signal }: PlayOption
     if (fallsSilent(mishap)) await stage.isSwept();
     const victim = workers.busiest;
     const jobs = workers.lose(victim, mishap);
-    progress.say(`${victim.name}, which runs ${jobs} jobs, is ${mishap}`);
+    progress.say(`${victim.name}, which runs ${jobs} jobs, ${inWords[mishap]}`);
     notes.mishaps.set(mishap, jobs);
     const thereafter = await stage.step(happen[mishap]({ victim, workers, sink }));
     await stage.until('its jobs run elsewhere', takeOverMs, () => workers.hasRecoveredFrom(mishap));
