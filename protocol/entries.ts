@@ -1,5 +1,5 @@
 import type { Dispatch } from '../lib/pool/dispatch.ts';
-import type { WorkerRow } from '../lib/pool/worker.ts';
+import type { PoolState, WorkerRow } from '../lib/pool/worker.ts';
 import type { Asked } from '../lib/resync/round.ts';
 import type { ResyncEntry } from '../lib/wire/index.ts';
 import { COLUMNS, type DispatchName, dispatch, FENCE, fingerprint, KEY, OTHER, OWNER, RECORDS, worker } from './cast.ts';
@@ -15,6 +15,8 @@ export interface EntryRow extends TableRow {
   readonly by: { readonly worker: string; readonly session: string };
   readonly row?: WorkerRow;
   readonly dispatch?: Dispatch;
+  /** Default: open. */
+  readonly pool?: PoolState['state'];
 }
 
 const LATER_SESSION = { worker: OWNER.worker, session: 's9' };
@@ -268,6 +270,15 @@ export const entryTable: Table<EntryRow> = {
         ['stopping*', 'send(stop)'],
         ['releasing*', 'send(release)'],
       ],
+    },
+    {
+      when: 'unrecognized, was not yet running, pool recovering',
+      entry: unrecognized(),
+      asked: asked(false),
+      by: OWNER,
+      pool: 'recovering',
+      columns: ['assigned'],
+      cells: [['assigned', 'nothing']],
     },
     {
       when: 'unrecognized, owned by a previous session of the worker',

@@ -217,6 +217,20 @@ export const requestTable: Table<RequestRow> = {
       ],
     },
     {
+      when: "start, the job's dispatch, pool recovering",
+      request: start('d1'),
+      dispatch: dispatch('d1', 'admitted') as Dispatch,
+      pool: 'recovering',
+      columns: RECORDS.filter((column) => !column.startsWith('pending')),
+      cells: [
+        ['assigned*', 'check the owner'],
+        ['running*', 'settle d1 started'],
+        ['stopping*', 'send(stop)'],
+        ['releasing*', 'send(release)'],
+        ...owedByEnded(),
+      ],
+    },
+    {
       when: "stop, the job's dispatch",
       request: stop('d1'),
       dispatch: dispatch('d1', 'started') as Dispatch,
@@ -335,7 +349,7 @@ export const requestTable: Table<RequestRow> = {
         cells: [
           ['no record', 'nothing'],
           ['pending*', '→ {job}'],
-          ['assigned', 'send(start)'],
+          ...(pool === 'closed' ? ([['assigned', 'send(start)']] as const) : []),
           ['ended', 'settle d1 succeeded'],
           ['ended, next', 'settle d1 succeeded; → pending (admitted)'],
           ['*', 'check the owner'],

@@ -9,6 +9,7 @@ import { createPool, type Pool, type PoolOptions } from './pool.ts';
 export type { PoolConfig } from '../aws/config.ts';
 export type { Failure, Holder, JobEnd, NotStarted, Started } from '../pool/dispatch.ts';
 export { PoolError, type PoolErrorCode } from '../pool/errors.ts';
+export type { JobName } from '../resync/recover.ts';
 export type { IfBusy } from '../wire/index.ts';
 export type { Abortable, Wait } from './calls.ts';
 export type { JobDescription, JobStatus, LiveJobStatus, WorkerDescription, WorkerState } from './describe.ts';
@@ -19,7 +20,7 @@ export type { End, FingerprintMismatch, Outcome } from './observation.ts';
 export type { DrainReport, ResyncReport, WorkerHandle } from './operate.ts';
 export type { AnyPayload, In, Schema } from './payload.ts';
 export type { NotifyOptions, Pool, PoolOptions, StopOptions } from './pool.ts';
-export type { JobName, RecoverReport, RestoredJob } from './recover.ts';
+export type { RecoverReport, RecoverWait, RestoredJob } from './recover.ts';
 export type { Entry, StartTerms } from './start.ts';
 export type { Sent } from './start-many.ts';
 

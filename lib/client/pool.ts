@@ -7,7 +7,7 @@ import { type ListFilter, list } from './list.ts';
 import { type WorkerHandle, workerHandle } from './operate.ts';
 import { type AnyPayload, bytesOf, type In, type Schema } from './payload.ts';
 import type { ClientPorts } from './ports.ts';
-import { type RecoverReport, recover } from './recover.ts';
+import { type RecoverReport, type RecoverWait, recover } from './recover.ts';
 import { type Entry, type StartTerms, startOf, subjectOf, valid } from './start.ts';
 import { type Sent, startMany } from './start-many.ts';
 
@@ -49,11 +49,14 @@ export interface Pool<P = AnyPayload, N = AnyPayload> extends Disposable {
   /** A handle by name; asks nothing. What it does throws `not-found` where there is no such worker. */
   worker(workerId: string): WorkerHandle;
   /**
-   * For the operator, after a table was restored to an earlier moment: sets the records right by what the workers really run. Until it is
-   * over nothing is assigned, and starts wait; it takes at least half a minute, or a lease. Nothing else of the pool has to be stopped.
-   * Where the wait ends early the pool goes on recovering, and another call goes on with that. It leaves the pool open.
+   * For the operator who restores a table to an earlier moment: sets the records right by what the workers really run. Until it is over nothing
+   * is assigned, and starts wait; it takes at least half a minute, or a lease. Nothing else of the pool has to be stopped. Where the wait ends
+   * early the pool goes on recovering, and another call goes on with that. It leaves the pool open.
+   *
+   * Where the table is put back before this is called, the pool acts on the older records in between, and may start elsewhere what a worker
+   * still runs: let `putBack` do it.
    */
-  recover(wait: Wait): Promise<RecoverReport>;
+  recover(wait: RecoverWait): Promise<RecoverReport>;
 }
 
 export interface StopOptions extends Abortable {

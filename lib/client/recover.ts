@@ -1,6 +1,6 @@
 import type { RecoverStep } from '../resync/decide-recover.ts';
 import type { Recovered } from '../resync/decide-restore.ts';
-import { type RecoverProgress, Recovery } from '../resync/recover.ts';
+import { type JobName, type RecoverProgress, Recovery } from '../resync/recover.ts';
 import { type Calls, checkedTimeout, type Wait } from './calls.ts';
 import { watch } from './watch.ts';
 
@@ -21,13 +21,10 @@ export interface RecoverReport {
    * ended after it where no worker remembers that.
    */
   readonly again: readonly JobName[];
+  /** Jobs that wait and never ran, as far as the records know. Where they ran and ended after the backup, they run again. */
+  readonly waiting: readonly JobName[];
   /** Workers that said something which could not be applied, and how many things. They are asked again in an hour. */
   readonly undecided: RecoverProgress['undecided'];
-}
-
-export interface JobName {
-  readonly key: string;
-  readonly dispatchId: string;
 }
 
 /**
@@ -40,8 +37,17 @@ export interface RestoredJob extends JobName {
   readonly how: Recovered['how'];
 }
 
+export interface RecoverWait extends Wait {
+  /**
+   * Puts the older content of a table back, all but the pool's own record (`pk` is `pool`), which says that the pool recovers. It is called once
+   * nothing is assigned any more, so that nobody acts on the older records before the workers were asked; and once again by a call that goes on
+   * with this one. What it throws is thrown, and the pool goes on recovering. Default: that has been done.
+   */
+  readonly putBack?: () => Promise<void>;
+}
+
 /** Over ports, like the rest of the client; the procedure itself is `lib/resync/recover.ts`. */
-export async function recover(calls: Calls, wait: Wait): Promise<RecoverReport> {
+export async function recover(calls: Calls, wait: RecoverWait): Promise<RecoverReport> {
   const { records, requests, operate, clock } = calls.ports;
   const timeoutMs = checkedTimeout('recover', wait?.timeoutMs);
   const recovery = new Recovery(
@@ -58,7 +64,7 @@ export async function recover(calls: Calls, wait: Wait): Promise<RecoverReport> 
         },
       },
     },
-    operate.leaseMs,
+    { leaseMs: operate.leaseMs, ...(wait?.putBack === undefined ? {} : { putBack: wait.putBack }) },
   );
   const look = async (): Promise<RecoverReport | undefined> => {
     const isOpen = await recovery.pass();
@@ -68,7 +74,10 @@ export async function recover(calls: Calls, wait: Wait): Promise<RecoverReport> 
   return calls.run('recover', 'grantOperate', undefined, () => watch(calls, { ...wait, timeoutMs }, look, unseen));
 }
 
-async function report({ ports }: Calls, { generation = 0, asked, rounds, undecided, again }: RecoverProgress): Promise<RecoverReport> {
+async function report(
+  { ports }: Calls,
+  { generation = 0, asked, rounds, undecided, again, waiting }: RecoverProgress,
+): Promise<RecoverReport> {
   const found: Recovered[] = [];
   let cursor: string | undefined;
   do {
@@ -83,6 +92,7 @@ async function report({ ports }: Calls, { generation = 0, asked, rounds, undecid
     restored: found.map(({ key, dispatchId, worker, how }) => ({ key, dispatchId, workerId: worker, how })),
     lost: found.flatMap(({ key, lost }) => (lost === undefined ? [] : [{ key, dispatchId: lost }])),
     again,
+    waiting,
     undecided,
   };
 }
@@ -98,6 +108,8 @@ function inWords(step: RecoverStep | undefined): string {
       const revoked = step.revoked.length === 0 ? '' : `, and for the leases of the evicted ${named(step.revoked)}`;
       return `it waits another ${Math.ceil(step.forMs / 1_000)} s for what was decided before${revoked}; ${goesOn}`;
     }
+    case 'put back':
+      return `the table is being put back; ${goesOn}`;
     case 'empty':
       return `it waits for messages to be taken from ${named(step.queues)}; ${goesOn}`;
     case 'reassign':
@@ -106,6 +118,7 @@ function inWords(step: RecoverStep | undefined): string {
       return `it waits for what ${named(step.rows.map(({ workerId }) => workerId))} have to say; ${goesOn}`;
     case 'open':
     case 'tell':
+    case 'resume':
     case 'done':
       return 'it is being opened';
     default:

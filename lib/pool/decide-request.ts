@@ -55,8 +55,10 @@ function decideStart(snapshot: Snapshot, start: StartRequest, context: Context):
     return { rule: 'start conflicts', effects: [count('request-refused')] };
   if (dispatch && outcomeOf(dispatch)) return { rule: 'start answered', effects: job?.status === 'ended' ? owed(job, context.now) : [] };
 
-  if (named)
-    return job.status === 'pending' ? decideAssign(snapshot, context) : { rule: 'start repeated', effects: owed(job, context.now) };
+  if (named) {
+    const isUp = job.status !== 'pending' && job.status !== 'assigned';
+    return isUp ? { rule: 'start repeated', effects: owed(job, context.now) } : decideAssign(snapshot, context);
+  }
   if (job?.next === dispatchId) {
     if (job.status === 'ended') return decideAssign(snapshot, context);
     const sentStop = start.ifBusy === 'replace' && job.status === 'stopping';
@@ -176,7 +178,7 @@ function decideNotify({ job }: Snapshot, { id, payload }: NotifyRequest, { now }
 
 /** `assign`, and whatever finds a job that waits. */
 function decideAssign({ job, next }: Snapshot, context: Context): Decision {
-  const { now, settings } = context;
+  const { now, settings, pool } = context;
   switch (job?.status) {
     case undefined:
       return { rule: 'assign nothing' };
@@ -187,6 +189,8 @@ function decideAssign({ job, next }: Snapshot, context: Context): Decision {
       return { rule: 'assign pending', next: placed, effects: owed(placed, now) };
     }
     case 'assigned':
+      // The record may be of an earlier assignment than what really runs, and nobody has asked for that yet.
+      if (pool.state === 'recovering') return { rule: 'assign waits', effects: [{ type: 'check-owner', job }] };
       return { rule: 'assign repeated', effects: owed(job, now) };
     case 'running':
     case 'stopping':

@@ -105,7 +105,8 @@ async function applyEntry(
     const dispatch = named === undefined ? undefined : await ports.dispatches.get(named);
     const holder =
       entry.state === 'refused' && entry.reason === 'key-busy' ? await ports.dispatches.get(entry.running.dispatchId) : undefined;
-    const snapshot = { row, ...(job ? { job: job.record } : {}), ...(dispatch ? { dispatch } : {}), ...(holder ? { holder } : {}) };
+    const pool = await ports.workers.poolState();
+    const snapshot = { row, pool, ...(job ? { job: job.record } : {}), ...(dispatch ? { dispatch } : {}), ...(holder ? { holder } : {}) };
     const decision = decideEntry(snapshot, entry, answering, { now: ports.clock.now(), settings });
     ports.telemetry.decided({
       subject: `entry ${entry.state}`,

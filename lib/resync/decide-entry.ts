@@ -1,8 +1,8 @@
 import { decideReport, decideUp, type JobReport, type ReportContext, type ReportSnapshot } from '../pool/decide-report.ts';
 import { assignRequest, type Decision, owed, tellStop } from '../pool/decision.ts';
-import type { EpochMs, Job, OwnedJob } from '../pool/job.ts';
+import type { EpochMs, OwnedJob } from '../pool/job.ts';
 import { ended, pending, running, stoppedEnding } from '../pool/transitions.ts';
-import type { WorkerRow } from '../pool/worker.ts';
+import type { PoolState, WorkerRow } from '../pool/worker.ts';
 import type { ResyncEntry, ResyncReport } from '../wire/index.ts';
 import type { Asked } from './round.ts';
 
@@ -18,6 +18,7 @@ import type { Asked } from './round.ts';
 export interface EntrySnapshot extends ReportSnapshot {
   /** The row of the worker that answers. */
   readonly row?: WorkerRow;
+  readonly pool: PoolState;
 }
 
 /** How the entry came: asked about on this page, or found running without being asked. */
@@ -30,7 +31,7 @@ export function decideEntry(snapshot: EntrySnapshot, entry: ResyncEntry, answeri
     case 'running':
       return decideRunning(snapshot, entry, answering, context);
     case 'unrecognized':
-      return decideUnrecognized(snapshot.job, answering, context);
+      return decideUnrecognized(snapshot, answering, context);
     default:
       return decideReport(snapshot, asReport(entry, answering), context);
   }
@@ -75,7 +76,7 @@ function decideHere(job: OwnedJob, entry: ResyncEntry & { state: 'running' }, no
   return taken ? { next: job, ...up } : up;
 }
 
-function decideUnrecognized(job: Job | undefined, { asked, worker, session }: Answering, { now }: ReportContext): Decision {
+function decideUnrecognized({ job, pool }: EntrySnapshot, { asked, worker, session }: Answering, { now }: ReportContext): Decision {
   if (!job || !asked) return { rule: 'entry of nothing' };
   if (job.status === 'pending') return { rule: 'entry waits already', effects: owed(job, now) };
   if (job.status === 'ended' || job.owner.worker !== worker)
@@ -83,7 +84,11 @@ function decideUnrecognized(job: Job | undefined, { asked, worker, session }: An
   // Only the request function declares an owner lost; it will see the session replaced.
   if (job.owner.session !== session) return { rule: 'entry of a previous session', effects: [assignRequest(job.key)] };
   if (job.fence !== asked.fence) return { rule: 'entry moved on' };
-  if (!asked.running) return { rule: 'entry not yet running', effects: job.status === 'running' ? [] : owed(job, now) };
+  if (!asked.running || job.status === 'assigned') {
+    // In a table that was put back this may be an earlier assignment than the one that runs elsewhere.
+    const isHeld = job.status === 'running' || (job.status === 'assigned' && pool.state === 'recovering');
+    return { rule: 'entry not yet running', effects: isHeld ? [] : owed(job, now) };
+  }
   switch (job.status) {
     case 'running':
     case 'releasing': {
@@ -94,8 +99,6 @@ function decideUnrecognized(job: Job | undefined, { asked, worker, session }: An
       const next = ended(job, stoppedEnding(job.startedAt, now, job.stopReason), now);
       return { rule: 'entry unrecognized, stopping', next, effects: owed(next, now) };
     }
-    case 'assigned':
-      return { rule: 'entry not yet running', effects: owed(job, now) };
     default:
       return job satisfies never;
   }

@@ -7,11 +7,14 @@ import { type Round, STILL_OPEN } from './round.ts';
  *     begin      the pool recovers: nothing is assigned from here on, and starts wait
  *     settle     until nobody decides by an earlier state any more. A function looks at the pool through a cache, and lives for
  *                seconds; a worker whose row went with the restore has a lease to find that out and stop; one that was evicted, likewise
+ *     put back   the table, where whoever recovers has not done so before; and once more from the start, for what was read of it until now
  *     empty      until every start that was ever sent has been taken, so that it is up, over, or said to be starting
  *     reassign   jobs that name a worker of whom there is no row: nobody else would ever look for them
  *     ask        each worker what it runs, until nothing of its answer is still open
  *     empty      until what they reported is handled
- *     open       what waits is assigned; done once everybody knows
+ *     open       what waits is assigned
+ *     resume     once everybody knows: starts that were out are sent again. Until then none was, for what the records call assigned may be
+ *                an earlier assignment of what runs elsewhere; those who run something have said so now
  *
  * A worker that registers meanwhile takes its turn from where the others are.
  */
@@ -24,23 +27,30 @@ export interface Looked {
   readonly generation?: number;
   /** For how long at least the pool has been as it is, ms. */
   readonly sinceMs: number;
+  /** Whether the table was put back to its earlier moment. */
+  readonly isPutBack: boolean;
+  /** What was seen in a generation up to this one was seen before that; 0 where it was put back from the start. */
+  readonly above: number;
   /** Queues that were seen empty since everything settled; an inbox by its session. */
   readonly empty: ReadonlySet<string>;
   readonly isReassigned: boolean;
   /** Sessions of whose answer nothing is open. */
   readonly answered: ReadonlySet<string>;
+  readonly isResumed: boolean;
 }
 
 export type RecoverStep =
   /** Writes that state, where it is not there yet. */
   | { readonly step: 'begin'; readonly pool: PoolState }
   | { readonly step: 'settle'; readonly forMs: number; readonly revoked: readonly string[] }
+  | { readonly step: 'put back' }
   | { readonly step: 'empty'; readonly queues: readonly string[] }
   | { readonly step: 'reassign' }
   | { readonly step: 'ask'; readonly rows: readonly WorkerRow[] }
   | { readonly step: 'open'; readonly pool: PoolState }
   /** It is open; until everybody knows. */
   | { readonly step: 'tell'; readonly forMs: number }
+  | { readonly step: 'resume' }
   | { readonly step: 'done' };
 
 /** What the two queues of the pool are called here; an inbox is called by its session. */
@@ -53,15 +63,32 @@ const CACHE_MS = 5_000;
 const FUNCTION_MS = 20_000;
 const MARGIN_MS = 5_000;
 
-export function decideRecover({ pool, rows, leaseMs, generation, sinceMs, empty, isReassigned, answered }: Looked): RecoverStep {
+export function decideRecover({
+  pool,
+  rows,
+  leaseMs,
+  generation,
+  sinceMs,
+  isPutBack,
+  above,
+  empty,
+  isReassigned,
+  answered,
+  isResumed,
+}: Looked): RecoverStep {
   const isOurs = pool.generation === generation;
-  if (isOurs && pool.state === 'open') return sinceMs < CACHE_MS ? { step: 'tell', forMs: CACHE_MS - sinceMs } : { step: 'done' };
+  if (isOurs && pool.state === 'open' && isPutBack) {
+    if (sinceMs < CACHE_MS) return { step: 'tell', forMs: CACHE_MS - sinceMs };
+    return isResumed ? { step: 'done' } : { step: 'resume' };
+  }
   // Not begun, or closed meanwhile, restored once more, begun anew by somebody else.
-  if (!isOurs || pool.state !== 'recovering') return { step: 'begin', pool: { state: 'recovering', generation: generationOf(pool, rows) } };
+  if (!isOurs || pool.state !== 'recovering')
+    return { step: 'begin', pool: { state: 'recovering', generation: generationOf(pool, rows, above) } };
 
   const forMs = Math.max(CACHE_MS + FUNCTION_MS + MARGIN_MS, leaseMs, ...rows.map((row) => row.leaseMs)) - sinceMs;
   const revoked = rows.flatMap(({ state, workerId }) => (state === 'revoked' ? [workerId] : []));
   if (forMs > 0 || revoked.length > 0) return { step: 'settle', forMs: Math.max(forMs, 0), revoked };
+  if (!isPutBack) return { step: 'put back' };
 
   const present = rows.filter(isPresent);
   const full = [REQUESTS, ...present.map(({ session }) => session)].filter((queue) => !empty.has(queue));
@@ -73,10 +100,13 @@ export function decideRecover({ pool, rows, leaseMs, generation, sinceMs, empty,
   return { step: 'open', pool: { state: 'open', generation: pool.generation } };
 }
 
-/** Above every one that a row was stamped with. A recovery that no row is above, and that is not over, is gone on with. */
-function generationOf(pool: PoolState, rows: readonly WorkerRow[]): number {
+/**
+ * Above every one that a row was stamped with. A recovery that no row is above, and that is not over, is gone on with; unless it began before
+ * the table was put back: somebody else who goes on with it may be about to open the pool by what the workers said until then.
+ */
+function generationOf(pool: PoolState, rows: readonly WorkerRow[], above: number): number {
   const highest = Math.max(0, ...rows.map(({ generation = 0 }) => generation));
-  if (pool.state === 'recovering' && pool.generation >= highest) return pool.generation;
+  if (pool.state === 'recovering' && pool.generation >= highest && pool.generation > above) return pool.generation;
   return Math.max(highest, pool.generation) + 1;
 }
 

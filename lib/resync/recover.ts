@@ -16,7 +16,8 @@ import { executionName } from './run-round.ts';
  *     died before the pool's record   nothing has happened
  *     while the pool recovers         nothing is assigned, for as long as it takes, and all else goes on; the sweep stamps the rows.
  *                                     The next one goes on in the same generation
- *     once it is open                 it is done; to do all of it once more would do no harm
+ *     once it is open                 what is left is that a start which was out is sent again, which an audit does within the hour;
+ *                                     to do all of it once more would do no harm
  *
  * Two at a time come to the same generation and ask the same workers; when one opens the pool, the other is done as well.
  */
@@ -41,6 +42,13 @@ export interface RecoverPorts {
 export interface OwnedKey {
   readonly key: string;
   readonly worker: string;
+}
+
+export interface RecoverOptions {
+  /** The pool's, ms. */
+  readonly leaseMs: number;
+  /** Puts the older content of a table back. It is called when nothing is assigned any more, and again by whoever goes on after a failure. */
+  readonly putBack?: () => Promise<void>;
 }
 
 /** The record of the pool's state and generation. */
@@ -75,7 +83,14 @@ export interface RecoverProgress {
   /** Workers of whose answer something could not be applied, however often they were asked, and how much. */
   readonly undecided: readonly { readonly workerId: string; readonly skipped: number }[];
   /** Jobs that ran and that nobody runs, known once the pool is about to be opened. */
-  readonly again: readonly { readonly key: string; readonly dispatchId: string }[];
+  readonly again: readonly JobName[];
+  /** Jobs that wait and, as far as the records know, never ran; likewise. */
+  readonly waiting: readonly JobName[];
+}
+
+export interface JobName {
+  readonly key: string;
+  readonly dispatchId: string;
 }
 
 /** A gauge has to say twice, this far apart, that a queue is empty, ms. */
@@ -101,27 +116,32 @@ interface Asking {
 
 export class Recovery {
   readonly #ports: RecoverPorts;
-  readonly #leaseMs: number;
+  readonly #options: RecoverOptions;
   #step: RecoverStep | undefined;
   #generation: number | undefined;
   #lookedAt: number | undefined;
   #sinceMs = 0;
+  #isPutBack: boolean;
+  #above = 0;
   #emptyAt = new Map<string, number>();
   #empty = new Set<string>();
   #isReassigned = false;
   #asking = new Map<string, Asking>();
-  #again: RecoverProgress['again'] = [];
+  #isResumed = false;
+  #seen: PoolState | undefined;
+  #again: readonly JobName[] = [];
+  #waiting: readonly JobName[] = [];
 
-  /** `leaseMs`: the pool's. */
-  constructor(ports: RecoverPorts, leaseMs: number) {
+  constructor(ports: RecoverPorts, options: RecoverOptions) {
     this.#ports = ports;
-    this.#leaseMs = leaseMs;
+    this.#options = options;
+    this.#isPutBack = options.putBack === undefined;
   }
 
   /** One look, and what is to be done by it. True: the pool is open. */
   async pass(): Promise<boolean> {
     const [pool, rows] = await Promise.all([this.#ports.pool.get(), this.#ports.rows()]);
-    this.#tick();
+    this.#tick(pool);
     if (pool.generation === this.#generation) await this.#stamp(rows, pool.generation);
     const step = decideRecover(this.#looked(pool, rows));
     this.#step = step;
@@ -139,6 +159,7 @@ export class Recovery {
         rounds: all.reduce((sum, { rounds }) => sum + rounds, 0),
         undecided: all.flatMap(({ workerId, skipped, isAnswered }) => (isAnswered && skipped > 0 ? [{ workerId, skipped }] : [])),
         again: this.#again,
+        waiting: this.#waiting,
       }
     );
   }
@@ -147,25 +168,36 @@ export class Recovery {
     return {
       pool,
       rows,
-      leaseMs: this.#leaseMs,
+      leaseMs: this.#options.leaseMs,
       ...(this.#generation === undefined ? {} : { generation: this.#generation }),
       sinceMs: this.#sinceMs,
+      isPutBack: this.#isPutBack,
+      above: this.#above,
       empty: this.#empty,
       isReassigned: this.#isReassigned,
       answered: new Set([...this.#asking].flatMap(([session, { isAnswered }]) => (isAnswered ? [session] : []))),
+      isResumed: this.#isResumed,
     };
   }
 
-  #tick(): void {
+  #tick(pool: PoolState): void {
     const now = this.#ports.clock.now();
-    this.#sinceMs += Math.min(Math.max(now - (this.#lookedAt ?? now), 0), LONGEST_STEP_MS);
+    const passedMs = Math.min(Math.max(now - (this.#lookedAt ?? now), 0), LONGEST_STEP_MS);
+    this.#sinceMs = this.#seen && isSame(this.#seen, pool) ? this.#sinceMs + passedMs : 0;
     this.#lookedAt = now;
+    this.#seen = pool;
   }
 
   async #take(step: RecoverStep, pool: PoolState, rows: readonly WorkerRow[]): Promise<void> {
     switch (step.step) {
       case 'begin':
         if (isSame(pool, step.pool) || (await this.#ports.pool.change(pool, step.pool))) this.#begin(step.pool.generation);
+        return;
+      case 'put back':
+        await this.#options.putBack?.();
+        this.#isPutBack = true;
+        this.#above = pool.generation;
+        this.#generation = undefined;
         return;
       case 'empty':
         return atOnce(step.queues, (queue) => this.#gauge(queue));
@@ -175,9 +207,11 @@ export class Recovery {
         return atOnce(step.rows, (row) => this.#ask(row));
       case 'open':
         // As long as nothing is assigned, what waits is what is not up.
-        this.#again = await this.#waiting();
-        if (await this.#ports.pool.change(pool, step.pool)) this.#sinceMs = 0;
+        await this.#lookAtPending();
+        await this.#ports.pool.change(pool, step.pool);
         return;
+      case 'resume':
+        return this.#resume();
       case 'settle':
       case 'tell':
       case 'done':
@@ -196,6 +230,7 @@ export class Recovery {
     this.#empty = new Set();
     this.#isReassigned = false;
     this.#asking = new Map();
+    this.#isResumed = false;
   }
 
   /** What is not stamped is restored nothing, and given nothing once the pool is open. */
@@ -228,31 +263,35 @@ export class Recovery {
 
   /** The request function looks at the row itself, and declares the owner lost where there is none. */
   async #reassign(rows: readonly WorkerRow[]): Promise<void> {
-    const { owned, requests } = this.#ports;
     const known = new Set(rows.map(({ workerId }) => workerId));
-    let cursor: string | undefined;
-    do {
-      const page = await owned(cursor);
-      const orphans = page.items.filter(({ worker }) => !known.has(worker));
-      await requests.send(orphans.map(({ key }) => ({ op: 'assign', key })));
-      cursor = page.cursor;
-    } while (cursor !== undefined);
+    for await (const owned of pagesOf(this.#ports.owned)) await this.#assign(owned.filter(({ worker }) => !known.has(worker)));
     this.#isReassigned = true;
   }
 
-  async #waiting(): Promise<RecoverProgress['again']> {
-    const { pendingKeys, jobs } = this.#ports;
-    const again: { readonly key: string; readonly dispatchId: string }[] = [];
-    let cursor: string | undefined;
-    do {
-      const page = await pendingKeys(cursor);
-      for (const job of (await jobs(page.items)).values()) {
+  /** What was assigned has its start sent once more; whoever has it already only says so again. */
+  async #resume(): Promise<void> {
+    for await (const owned of pagesOf(this.#ports.owned)) {
+      const jobs = await this.#ports.jobs(owned.map(({ key }) => key));
+      await this.#assign([...jobs.values()].filter(({ status }) => status === 'assigned'));
+    }
+    this.#isResumed = true;
+  }
+
+  async #assign(jobs: readonly { readonly key: string }[]): Promise<void> {
+    await this.#ports.requests.send(jobs.map(({ key }) => ({ op: 'assign', key })));
+  }
+
+  async #lookAtPending(): Promise<void> {
+    const again: JobName[] = [];
+    const waiting: JobName[] = [];
+    for await (const keys of pagesOf(this.#ports.pendingKeys)) {
+      for (const job of (await this.#ports.jobs(keys)).values()) {
         const { key, dispatchId } = job;
-        if (job.status === 'pending' && job.startedAt !== undefined) again.push({ key, dispatchId });
+        if (job.status === 'pending') (job.startedAt === undefined ? waiting : again).push({ key, dispatchId });
       }
-      cursor = page.cursor;
-    } while (cursor !== undefined);
-    return again;
+    }
+    this.#again = again;
+    this.#waiting = waiting;
   }
 
   async #ask(row: WorkerRow): Promise<void> {
@@ -277,6 +316,15 @@ export class Recovery {
     await machine.start(name, { worker: workerId, session });
     asking.started = name;
   }
+}
+
+async function* pagesOf<T>(read: (cursor?: string) => Promise<Page<T>>): AsyncIterable<readonly T[]> {
+  let cursor: string | undefined;
+  do {
+    const page = await read(cursor);
+    yield page.items;
+    cursor = page.cursor;
+  } while (cursor !== undefined);
 }
 
 function isSame(one: PoolState, other: PoolState): boolean {

@@ -175,14 +175,17 @@ export class MemoryServices {
     };
   }
 
-  /** Either table as it is now; calling it puts that back, as a table restored to an earlier moment has it. */
-  backup(table: 'jobs' | 'workers'): () => void {
+  /**
+   * Either table as it is now; calling it puts that back, as a table restored to an earlier moment has it. What `recover` is given as `putBack`
+   * leaves the pool's record as it is.
+   */
+  backup(table: 'jobs' | 'workers'): (how?: { readonly leavesPool: boolean }) => void {
     if (table === 'workers') return this.workers.backup();
     const pool = this.workers.peekPool();
     const records = [this.jobs, this.dispatches, this.rounds, this.restores].map((store) => store.backup());
-    return () => {
+    return ({ leavesPool } = { leavesPool: false }) => {
       for (const restore of records) restore();
-      this.workers.setPool(pool);
+      if (!leavesPool) this.workers.setPool(pool);
     };
   }
 

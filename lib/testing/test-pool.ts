@@ -86,8 +86,11 @@ export interface TestPool extends AsyncDisposable {
   };
   /** Deletes the job record of the key, as a fault. */
   deleteRecord(key: string): void;
-  /** Either table as it is now. Calling what it returns puts that back, as a fault: a table restored to an earlier moment, for `client.recover()`. */
-  backup(table: 'jobs' | 'workers'): () => void;
+  /**
+   * Either table as it is now. Calling what it returns puts that back, as a fault: a table restored to an earlier moment, for `client.recover()`;
+   * as its `putBack`, leave the pool's record as it is.
+   */
+  backup(table: 'jobs' | 'workers'): (how?: { readonly leavesPool: boolean }) => void;
 }
 
 export interface TestWorker {
@@ -234,7 +237,7 @@ class MemoryTestPool implements TestPool {
     this.#pool.services.jobs.delete(key);
   }
 
-  backup(table: 'jobs' | 'workers'): () => void {
+  backup(table: 'jobs' | 'workers'): (how?: { readonly leavesPool: boolean }) => void {
     return this.#pool.services.backup(table);
   }
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { createTestPool, recordingHandler, type TestPool } from '../../lib/testing/index.ts';
+import { RetryableError } from '../../lib/worker/handler.ts';
 
 const WAIT = { timeoutMs: 10 * 60_000 };
 
@@ -86,4 +87,35 @@ describe('after the Jobs table was restored to an earlier moment', () => {
     expect(handler.starts.slice(starts).map(({ key }) => key)).toHaveLength(2);
     expect(running(pool, workers)).toEqual(new Set([...live, gone, stopped]));
   });
+});
+
+describe('a table is put back in the course of the recovery', () => {
+  test.for([1, 2, 3, 4])(
+    'to a moment at which a start was out that has moved on since: nobody is sent it again (G2, seed %i)',
+    async (seed) => {
+      const recording = recordingHandler();
+      let failing = Promise.withResolvers<void>();
+      const pool = await createTestPool({ workers: 0, seed });
+      await using _ = pool;
+      const first = await pool.addWorker({
+        handler: { ...recording, start: (...given) => failing.promise.then(() => recording.start(...given)) },
+      });
+      await pool.client.start('k', 'payload', { dispatchId: 'd' });
+      await pool.until(() => pool.ownerOf('k') !== undefined, { withinMs: pool.lease });
+      const restore = pool.backup('jobs');
+      const second = await pool.addWorker({ handler: recording });
+      failing.reject(new RetryableError('not now'));
+      await pool.until(() => pool.ownerOf('k') === second && second.jobs.length > 0, { withinMs: pool.lease });
+      // Nobody asks the first one about the key any more, and it forgets what became of it.
+      failing = Promise.withResolvers<void>();
+      failing.resolve();
+      await pool.advance(4 * 3_600_000);
+      expect(first.jobs).toEqual([]);
+      const report = await pool.client.recover({ ...WAIT, putBack: async () => restore({ leavesPool: true }) });
+      expect(report.restored).toMatchObject([{ key: 'k', how: 'raised', workerId: second.workerId }]);
+      await pool.advance(10 * 60_000);
+      expect(recording.starts).toHaveLength(1);
+      expect(running(pool, [first, second])).toEqual(new Set(['k']));
+    },
+  );
 });

@@ -7,16 +7,22 @@ import { context, FENCE, fingerprint, JOBS, JOBS_WITH_NEXT, KEY, OWNER } from '.
 import { entryTable } from '../../protocol/entries.ts';
 import { expand } from '../../protocol/table.ts';
 
-describe.for(entryTable.rows.map((row) => [row.when, row] as const))('%s', ([, { entry, asked, by, row, dispatch, ...table }]) => {
-  test.for([...expand(table)])('%s: %s', ([column, expected]) => {
-    const job = JOBS[column] ?? JOBS_WITH_NEXT[column];
-    const snapshot = { ...(job ? { job } : {}), ...(row ? { row } : {}), ...(dispatch ? { dispatch } : {}) };
-    const decision = decideEntry(snapshot, entry, { ...by, at: 500, ...(asked ? { asked } : {}) }, context());
-    expect(summarize(decision)).toBe(expected.replace('{job}', job ? jobInWords(job) : ''));
-    // R8: what waits again carries no owner into its next assignment.
-    if (decision.next?.status === 'pending') expect(decision.next).not.toHaveProperty('owner');
-  });
-});
+const OPEN = { state: 'open', generation: 1 } as const;
+
+describe.for(entryTable.rows.map((row) => [row.when, row] as const))(
+  '%s',
+  ([, { entry, asked, by, row, dispatch, pool = 'open', ...table }]) => {
+    test.for([...expand(table)])('%s: %s', ([column, expected]) => {
+      const job = JOBS[column] ?? JOBS_WITH_NEXT[column];
+      const records = { ...(job ? { job } : {}), ...(row ? { row } : {}), ...(dispatch ? { dispatch } : {}) };
+      const snapshot = { ...records, pool: { state: pool, generation: 1 } };
+      const decision = decideEntry(snapshot, entry, { ...by, at: 500, ...(asked ? { asked } : {}) }, context());
+      expect(summarize(decision)).toBe(expected.replace('{job}', job ? jobInWords(job) : ''));
+      // R8: what waits again carries no owner into its next assignment.
+      if (decision.next?.status === 'pending') expect(decision.next).not.toHaveProperty('owner');
+    });
+  },
+);
 
 test('R4: an end that a round brings is decided as the report of its kind, and leaves the same behind', () => {
   const known = { key: KEY, fence: FENCE, dispatchId: 'd1', fingerprint: fingerprint('d1') };
@@ -46,7 +52,9 @@ test('R4: an end that a round brings is decided as the report of its kind, and l
   for (const [entry, report] of pairs) {
     for (const job of Object.values({ ...JOBS, ...JOBS_WITH_NEXT })) {
       const snapshot = job ? { job } : {};
-      expect(decideEntry(snapshot, entry, { ...OWNER, at: 500 }, context())).toEqual(decideReport(snapshot, report, context()));
+      expect(decideEntry({ ...snapshot, pool: OPEN }, entry, { ...OWNER, at: 500 }, context())).toEqual(
+        decideReport(snapshot, report, context()),
+      );
     }
   }
 });
