@@ -1,8 +1,9 @@
 import type { Dispatch } from '../pool/dispatch.ts';
 import { isOwned, type Job, type RunningJob } from '../pool/job.ts';
 import type { WorkerRow } from '../pool/worker.ts';
-import { fingerprintOf, parseRequest, type StartCommand, type StopReason } from '../wire/index.ts';
+import { type Command, fingerprintOf, parseRequest, type StartCommand, type StopReason } from '../wire/index.ts';
 import type { Call, CallResult } from './calls.ts';
+import { CLAIMS, type Claim, type Violation } from './claims.ts';
 import type { MemoryServices } from './memory-services.ts';
 import type { Process } from './process.ts';
 import type { Scheduler } from './scheduler.ts';
@@ -17,22 +18,6 @@ import type { Scheduler } from './scheduler.ts';
  * where a key's record is deleted, whoever was given a fence before that (an *orphan*) may run beside whoever is given one after it, until it
  * is restored or told to stop.
  */
-export type Guarantee =
-  | 'G1 one owner'
-  | 'G2 one live handler'
-  | 'G3 exact dispatch'
-  | 'G4 a repeated start is harmless'
-  | 'G5 restored, never overwritten'
-  | 'G6 no job lost'
-  | 'G7 ends are final'
-  | 'G8 any order'
-  | 'lease';
-
-export interface Violation {
-  readonly guarantee: Guarantee;
-  readonly what: string;
-}
-
 /** A call of a handler's `start` and what became of it, as it is in truth. */
 export interface LiveHandler {
   readonly process: Process;
@@ -74,6 +59,8 @@ const WAYS: { readonly [status in Job['status']]: readonly Job['status'][] } = {
 };
 
 export class Checker {
+  /** How often each claim was looked at. */
+  readonly judged = new Map<Claim, number>();
   readonly #options: CheckerOptions;
   readonly #assignments = new Map<string, string>();
   readonly #fences = new Map<string, number>();
@@ -82,8 +69,8 @@ export class Checker {
   readonly #leases = new Map<Process, number>();
   readonly #truth = new Map<string, Truth>();
   readonly #stopsAsked = new Set<string>();
-  /** The highest fence that was given when the key's record was last deleted. */
-  readonly #orphans = new Map<string, number>();
+  /** The highest fence that was given when the key's record was last deleted, and when that was. */
+  readonly #orphans = new Map<string, { readonly fence: number; readonly at: number }>();
   readonly #lost = { record: new Set<string>(), job: new Set<string>(), request: new Set<string>() };
 
   constructor(options: CheckerOptions) {
@@ -130,6 +117,24 @@ export class Checker {
     for (const dispatchId of named) if (dispatchId !== undefined) this.#lost.request.add(dispatchId);
   }
 
+  /** The record of the key was deleted since then. */
+  isOrphanSince(key: string, at: number): boolean {
+    return (this.#orphans.get(key)?.at ?? -1) > at;
+  }
+
+  /**
+   * The pool was recovered from what was deleted or restored by then: nobody is an orphan any more, but where somebody is alive who is not
+   * on record, and has yet to hear it.
+   */
+  recovered(at: number): void {
+    const { jobs } = this.#options.services();
+    for (const key of [...this.#orphans.keys()]) {
+      const alive = [...(this.#handlers.get(key) ?? [])].filter(({ process }) => process.state !== 'dead');
+      const isSettled = alive.every(({ fence }) => jobs.peek(key)?.fence === fence);
+      if (isSettled && !this.isOrphanSince(key, at)) this.#orphans.delete(key);
+    }
+  }
+
   /** Somebody asked for a stop: of a dispatch, or of whatever is at the key. */
   stopAsked(key: string, dispatchId?: string): void {
     this.#stopsAsked.add(dispatchId === undefined ? `key ${key}` : `dispatch ${dispatchId}`);
@@ -137,36 +142,41 @@ export class Checker {
 
   readonly job = (key: string, before: Job | undefined, after: Job | undefined): void => {
     if (!after) {
-      this.#orphans.set(key, Math.max(this.#fences.get(key) ?? 0, this.#orphans.get(key) ?? 0));
+      const fence = Math.max(this.#fences.get(key) ?? 0, this.#orphans.get(key)?.fence ?? 0);
+      this.#orphans.set(key, { fence, at: this.#options.scheduler.now() });
       this.#fences.delete(key);
       if (before) this.#lost.job.add(before.dispatchId);
       if (before?.next !== undefined) this.#lost.job.add(before.next);
       return;
     }
-    const highest = this.#fences.get(key) ?? 0;
+    const highest = Math.max(this.#fences.get(key) ?? 0, before?.fence ?? 0);
     // What really runs comes back under its own fence, over what was there only because its record was lost.
     const isRestored = after.status === 'running' && before?.dispatchId !== after.dispatchId;
     if (isRestored && (before || this.#orphans.has(key))) this.#checkRestored(before, after);
-    this.#check(after.fence >= highest || isRestored, 'G1 one owner', `the fence of job "${key}" fell from ${highest} to ${after.fence}`);
+    this.check(
+      after.fence >= highest || isRestored,
+      'the fence of a key never falls',
+      () => `the fence of job "${key}" fell from ${highest} to ${after.fence}`,
+    );
     this.#fences.set(key, after.fence);
     if (isOwned(after)) {
       const assignment = `${key}\n${after.fence}`;
       const owner = `${after.dispatchId} at ${after.owner.worker}, session ${after.owner.session}`;
       const first = this.#assignments.get(assignment);
-      this.#check(
+      this.check(
         first === undefined || first === owner,
-        'G1 one owner',
-        `fence ${after.fence} of job "${key}" was given to ${first}, then to ${owner}`,
+        'a fence is given to one owner',
+        () => `fence ${after.fence} of job "${key}" was given to ${first}, then to ${owner}`,
       );
       this.#assignments.set(assignment, owner);
     }
     if (before?.dispatchId !== after.dispatchId) return;
     const isWay = WAYS[before.status].includes(after.status);
-    const guarantee = before.status === 'ended' ? 'G7 ends are final' : 'G6 no job lost';
-    this.#check(isWay, guarantee, `job "${key}" of dispatch ${after.dispatchId} went from ${before.status} to ${after.status}`);
+    const claim = before.status === 'ended' ? 'an ended job stays ended' : 'a job goes no way but those of its states';
+    this.check(isWay, claim, () => `job "${key}" of dispatch ${after.dispatchId} went from ${before.status} to ${after.status}`);
     if (before.status !== 'ended' || after.status !== 'ended') return;
-    const both = `job "${key}" ended twice: ${JSON.stringify(before.settled)}, then ${JSON.stringify(after.settled)}`;
-    this.#check(isSame(before.settled, after.settled), 'G7 ends are final', both);
+    const both = () => `job "${key}" ended twice: ${JSON.stringify(before.settled)}, then ${JSON.stringify(after.settled)}`;
+    this.check(isSame(before.settled, after.settled), 'a job ends once', both);
   };
 
   #checkRestored(before: Job | undefined, { key, dispatchId, fence, owner }: RunningJob): void {
@@ -175,29 +185,33 @@ export class Checker {
     const pool = workers.peekPool();
     const isRegistered = row?.session === owner.session && row.state !== 'lost' && row.state !== 'left';
     const restored = `"${key}" was restored for ${dispatchId} under fence ${fence}`;
-    const rests = `${restored}, at ${JSON.stringify(row)} in a pool that is ${JSON.stringify(pool)}`;
-    this.#check(isRegistered && row.generation === pool.generation && pool.state !== 'closed', 'G5 restored, never overwritten', rests);
+    this.check(
+      isRegistered && row.generation === pool.generation && pool.state !== 'closed',
+      'what is restored is restored for a worker of the pool',
+      () => `${restored}, at ${JSON.stringify(row)} in a pool that is ${JSON.stringify(pool)}`,
+    );
     const record = dispatches.peek(dispatchId);
     const isOver = record?.status === 'ended' || record?.status === 'never-started';
-    this.#check(!isOver, 'G5 restored, never overwritten', `${restored}, which is ${JSON.stringify(record)}`);
+    this.check(!isOver, 'what is over is not restored', () => `${restored}, which is ${JSON.stringify(record)}`);
     const isOthers =
       before !== undefined &&
       before.fence >= fence &&
       before.status !== 'ended' &&
       (before.startedAt !== undefined || !isOwned(before) || before.owner.session !== owner.session);
-    this.#check(!isOthers, 'G5 restored, never overwritten', `${restored}, in the place of ${JSON.stringify(before)}`);
+    this.check(!isOthers, 'what is restored displaces nobody else', () => `${restored}, in the place of ${JSON.stringify(before)}`);
   }
 
   readonly dispatch = (dispatchId: string, before: Dispatch | undefined, after: Dispatch | undefined): void => {
     if (!after) this.#lost.record.add(dispatchId);
     if (!before || !after) return;
-    const changes = `dispatch ${dispatchId}: ${JSON.stringify(before)}, then ${JSON.stringify(after)}`;
+    const changes = () => `dispatch ${dispatchId}: ${JSON.stringify(before)}, then ${JSON.stringify(after)}`;
     const isKept =
       before.key === after.key && (before.fingerprint ?? after.fingerprint) === after.fingerprint && before.fence <= after.fence;
-    this.#check(isKept, 'G3 exact dispatch', changes);
+    this.check(isKept, 'key, payload and fence of a dispatch are kept', changes);
     if (before.status === 'admitted') return;
-    this.#check(after.status !== 'admitted' && isSame(before.outcome, after.outcome), 'G3 exact dispatch', changes);
-    if (before.status === 'ended') this.#check(after.status === 'ended' && isSame(before.end, after.end), 'G7 ends are final', changes);
+    this.check(after.status !== 'admitted' && isSame(before.outcome, after.outcome), 'the outcome of a dispatch stays as it is', changes);
+    if (before.status === 'ended')
+      this.check(after.status === 'ended' && isSame(before.end, after.end), 'the end of a dispatch stays as it is', changes);
   };
 
   readonly worker = (workerId: string, before: WorkerRow | undefined, after: WorkerRow): void => {
@@ -206,63 +220,74 @@ export class Checker {
     for (const [process, sentAt] of this.#renewedAt) {
       if (process.name !== workerId) continue;
       const leaseMs = this.#leaseOf(process);
-      const what = `${workerId} was declared lost ${scheduler.now() - sentAt} ms after what it sent last renewed its lease of ${leaseMs} ms`;
-      this.#check(scheduler.now() - sentAt >= leaseMs, 'lease', what);
+      const what = () =>
+        `${workerId} was declared lost ${scheduler.now() - sentAt} ms after what it sent last renewed its lease of ${leaseMs} ms`;
+      this.check(scheduler.now() - sentAt >= leaseMs, 'nobody is declared lost within its lease', what);
     }
   };
 
   /** Hears of every call on the network. */
   heard(call: Call, sentAt: number, result: CallResult): void {
     if (call.service === 'registry') this.#renewed(call, sentAt, result);
+    const [command] = call.service === 'commands' ? (call.args as readonly Command[]) : [];
+    if (command?.op === 'start') this.startSent(command);
   }
 
-  /** A start command is about to be put into an inbox. */
+  /** A start command is put into an inbox, or lost on the way there. */
   startSent({ key, dispatchId, fence, session }: StartCommand): void {
     const owner = this.#assignments.get(`${key}\n${fence}`);
     const isOwners = owner?.startsWith(`${dispatchId} at `) && owner.endsWith(`, session ${session}`);
-    this.#check(
+    this.check(
       isOwners === true,
-      'G1 one owner',
-      `dispatch ${dispatchId} at "${key}" was sent to session ${session} under fence ${fence}, which is ${owner ?? 'nobody'}'s`,
+      'a start is sent to the owner of its fence',
+      () => `dispatch ${dispatchId} at "${key}" was sent to session ${session} under fence ${fence}, which is ${owner ?? 'nobody'}'s`,
     );
     const dispatch = this.#options.services().dispatches.peek(dispatchId);
-    this.#check(
-      !dispatch || dispatch.fence >= fence,
-      'G8 any order',
-      `dispatch ${dispatchId} was sent under fence ${fence}, and its record knows ${dispatch?.fence}`,
+    this.check(
+      !dispatch || dispatch.fence >= fence || this.#lost.record.has(dispatchId),
+      'no start is sent under a fence that its record does not know',
+      () => `dispatch ${dispatchId} was sent under fence ${fence}, and its record knows ${dispatch?.fence}`,
     );
   }
 
   starting(process: Process, key: string, dispatchId: string, fence: number): LiveHandler {
     const handler: LiveHandler = { process, key, dispatchId, fence, phase: 'starting', isLost: false };
-    const who = `${process.name} starts "${key}" for dispatch ${dispatchId} under fence ${fence}`;
+    const who = () => `${process.name} starts "${key}" for dispatch ${dispatchId} under fence ${fence}`;
     const isExcused = this.#isExcused(process);
+    let isAlone = true;
+    let isSecond = false;
     for (const other of this.#handlers.get(key) ?? []) {
       if (other.process.state === 'dead') continue;
-      const beside = `${who}, while it is ${other.phase} at ${other.process.name} for ${other.dispatchId} under fence ${other.fence}`;
-      if (other.process === process) this.#check(false, 'G4 a repeated start is harmless', beside);
-      else if (this.#isExcused(other.process))
-        this.#check(fence > other.fence, 'G2 one live handler', `${beside}, which could not know, but the fence does not protect`);
+      const beside = () =>
+        `${who()}, while it is ${other.phase} at ${other.process.name} for ${other.dispatchId} under fence ${other.fence}`;
+      if (other.process === process) {
+        isSecond = true;
+        this.check(false, 'nobody starts what runs there already', beside);
+      } else if (this.#isExcused(other.process))
+        this.check(fence > other.fence, 'beside a handler that could not know, the fence protects', beside);
       else if (this.#isOrphan(key, fence) || this.#isOrphan(key, other.fence))
-        this.#check(fence !== other.fence, 'G2 one live handler', `${beside}, and no fence protects`);
-      else if (!isExcused) this.#check(false, 'G2 one live handler', beside);
+        this.check(fence !== other.fence, 'beside a handler whose record was deleted, a fence protects', beside);
+      else if (!isExcused) {
+        isAlone = false;
+        this.check(false, 'nobody starts beside a live handler', beside);
+      }
     }
+    if (isAlone) this.#judge('nobody starts beside a live handler');
+    if (!isSecond) this.#judge('nobody starts what runs there already');
     // The lease is looked at before every call of the handler, and its clocks tell it how long it was frozen.
     const leftMs = (this.#renewedAt.get(process) ?? 0) + this.#leaseOf(process) - this.#options.scheduler.now();
-    this.#check(leftMs > 0 || process.clockSetAt !== undefined, 'lease', `${who}, ${-leftMs} ms after its lease was over`);
+    const hasLease = leftMs > 0 || process.clockSetAt !== undefined;
+    this.check(hasLease, 'nobody starts without a lease', () => `${who()}, ${-leftMs} ms after its lease was over`);
     if (!isExcused && !this.#isOrphan(key, fence)) {
       const { dispatches, jobs } = this.#options.services();
       const dispatch = dispatches.peek(dispatchId);
-      const isSettled = dispatch?.status === 'ended' || dispatch?.status === 'never-started';
-      this.#check(
-        !isSettled,
-        dispatch?.status === 'ended' ? 'G7 ends are final' : 'G3 exact dispatch',
-        `${who}, which is ${JSON.stringify(dispatch)}`,
-      );
+      const which = () => `${who()}, which is ${JSON.stringify(dispatch)}`;
+      this.check(dispatch?.status !== 'ended', 'what has ended does not start', which);
+      this.check(dispatch?.status !== 'never-started', 'what was never started does not start', which);
       const job = jobs.peek(key);
       const isOwner =
         job !== undefined && isOwned(job) && job.fence === fence && job.dispatchId === dispatchId && job.owner.worker === process.name;
-      this.#check(!job || isOwner, 'G1 one owner', `${who}, but the record says ${JSON.stringify(job)}`);
+      this.check(!job || isOwner, 'whoever starts is the owner on record', () => `${who()}, but the record says ${JSON.stringify(job)}`);
     }
     let handlers = this.#handlers.get(key);
     if (!handlers) {
@@ -287,13 +312,10 @@ export class Checker {
     // What is told to an orphan may be overtaken by its restoration.
     if (this.#isOrphan(key, handler.fence)) return;
     const wasAsked = this.#stopsAsked.has(`dispatch ${dispatchId}`) || this.#stopsAsked.has(`key ${key}`);
-    this.#check(
-      !(isOrdered && runs),
-      'G4 a repeated start is harmless',
-      `${process.name} stops "${key}" (${reason}), though the record says that it runs there`,
-    );
-    if (reason === 'stop-requested' && job?.status === 'stopping')
-      this.#check(wasAsked, 'G4 a repeated start is harmless', `dispatch ${dispatchId} at "${key}" is stopped, and nobody asked for it`);
+    const stops = () => `${process.name} stops "${key}" (${reason}), though the record says that it runs there`;
+    if (isOrdered) this.check(!runs, 'what runs by its record is not told to stop', stops);
+    const unasked = () => `dispatch ${dispatchId} at "${key}" is stopped, and nobody asked for it`;
+    if (reason === 'stop-requested' && job?.status === 'stopping') this.check(wasAsked, 'a stop was asked for', unasked);
   }
 
   stopFailed(handler: LiveHandler): void {
@@ -311,13 +333,21 @@ export class Checker {
   payload(dispatchId: string, key: string, bytes: Uint8Array): void {
     const dispatch = this.#options.services().dispatches.peek(dispatchId);
     const isAdmitted = this.#lost.record.has(dispatchId) || !dispatch?.fingerprint || dispatch.fingerprint === fingerprintOf(key, bytes);
-    this.#check(isAdmitted, 'G3 exact dispatch', `dispatch ${dispatchId} runs at "${key}" with another payload than it was admitted with`);
+    this.check(
+      isAdmitted,
+      'a handler is given what was admitted',
+      () => `dispatch ${dispatchId} runs at "${key}" with another payload than it was admitted with`,
+    );
   }
 
   /** The resource refused a handler that did not know that it was lost. */
   refusedWrite(process: Process, key: string, fence: number): void {
     const isExcused = this.#isExcused(process) || this.#isOrphan(key, fence);
-    this.#check(isExcused, 'G2 one live handler', `the resource of "${key}" refused ${process.name} under fence ${fence}`);
+    this.check(
+      isExcused,
+      'the resource refuses only whoever could not know',
+      () => `the resource of "${key}" refused ${process.name} under fence ${fence}`,
+    );
   }
 
   #renewed({ by, method, args }: Call, sentAt: number, result: CallResult): void {
@@ -341,15 +371,16 @@ export class Checker {
     for (const handlers of this.#handlers.values()) {
       for (const { process: of, key, isLost } of handlers) {
         if (of !== process) continue;
-        const since = `${process.name} was last renewed by what it sent ${this.#options.scheduler.now() - sentAt} ms ago`;
-        if (part === 'whole') this.#check(false, 'lease', `${since}, its lease is over, and "${key}" is alive there`);
-        else this.#check(isLost, 'lease', `${since}, two thirds of its lease, and "${key}" does not know that it is lost`);
+        const since = () => `${process.name} was last renewed by what it sent ${this.#options.scheduler.now() - sentAt} ms ago`;
+        if (part === 'whole') this.check(false, 'no handler is alive without a lease', () => `${since()}, and "${key}" is alive there`);
+        else this.check(isLost, 'handlers know that they are lost by two thirds of a lease', () => `${since()}, and "${key}" does not`);
       }
     }
+    if (part === 'whole') this.#judge('no handler is alive without a lease');
   }
 
   #isOrphan(key: string, fence: number): boolean {
-    return fence <= (this.#orphans.get(key) ?? -1);
+    return fence <= (this.#orphans.get(key)?.fence ?? -1);
   }
 
   /** Frozen since it was last renewed, and not long enough back to have noticed. */
@@ -363,8 +394,14 @@ export class Checker {
     return this.#leases.get(process) ?? this.#options.leaseMs;
   }
 
-  #check(holds: boolean, guarantee: Guarantee, what: string): void {
-    if (!holds) this.#options.onViolation({ guarantee, what });
+  /** Judges once more whether a claim holds. */
+  check(holds: boolean, claim: Claim, what: () => string): void {
+    this.#judge(claim);
+    if (!holds) this.#options.onViolation({ guarantee: CLAIMS[claim], claim, what: what() });
+  }
+
+  #judge(claim: Claim): void {
+    this.judged.set(claim, (this.judged.get(claim) ?? 0) + 1);
   }
 }
 

@@ -102,7 +102,11 @@ export class MemoryWorkers implements WorkerStore, Registry {
     const kept = new Map(this.#rows);
     return () => {
       for (const workerId of this.#rows.keys()) if (!kept.has(workerId)) this.delete(workerId);
-      for (const row of kept.values()) this.#write(row);
+      // Put back by an operator: no write of the pool's, which an observer would judge as one.
+      for (const [workerId, row] of kept) {
+        this.#rows.set(workerId, row);
+        this.#list(workerId);
+      }
     };
   }
 
@@ -115,12 +119,16 @@ export class MemoryWorkers implements WorkerStore, Registry {
     const row = frozen(next);
     const before = this.#rows.get(row.workerId);
     this.#rows.set(row.workerId, row);
-    (this.#options.lag ?? noLag)(() => {
-      const current = this.#rows.get(row.workerId);
-      if (current) this.#listed.set(row.workerId, current);
-    });
+    this.#list(row.workerId);
     this.#options.observe?.(row.workerId, before, row);
     return row;
+  }
+
+  #list(workerId: string): void {
+    (this.#options.lag ?? noLag)(() => {
+      const current = this.#rows.get(workerId);
+      if (current) this.#listed.set(workerId, current);
+    });
   }
 }
 

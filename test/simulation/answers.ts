@@ -8,7 +8,7 @@ const LOST = ['record-lost', 'lost-in-restore'];
 
 /** Once a world is at rest: every dispatch is on record with what clients were told of it, and that is what happened in truth. */
 export function checkAnswers(scene: Scene, asked: Iterable<Asked>, isGivenUp: (workerId: string) => boolean, when: string): void {
-  const { pool, checker, fail } = scene;
+  const { pool, checker } = scene;
   const { jobs, dispatches } = pool.services;
   const named = new Set(
     jobs.all().flatMap((job) => [...(job.status === 'ended' ? [] : [job.dispatchId]), ...(job.next === undefined ? [] : [job.next])]),
@@ -16,47 +16,55 @@ export function checkAnswers(scene: Scene, asked: Iterable<Asked>, isGivenUp: (w
   for (const { dispatchId, starts, outcome, end } of asked) {
     const record = dispatches.peek(dispatchId);
     const lost = checker.lostOf(dispatchId);
-    const what = `${when}: dispatch ${dispatchId}, ${JSON.stringify(record)},`;
-    if (!record) {
-      if (lost !== 'record' && lost !== 'request' && starts.some(({ isSent }) => isSent)) fail('G6 no job lost', `${what} was sent`);
-      continue;
+    const what = () => `${when}: dispatch ${dispatchId}, ${JSON.stringify(record)},`;
+    if (starts.some(({ isSent }) => isSent) && lost !== 'record' && lost !== 'request')
+      checker.check(record !== undefined, 'what was sent is on record', () => `${what()} was sent`);
+    if (!record) continue;
+    if (!lost) {
+      const isNamed = named.has(dispatchId);
+      const hasOutcome = outcomeOf(record) !== undefined || isNamed;
+      checker.check(hasOutcome, 'a dispatch has an outcome, or a job that is to give it one', () => `${what()} has neither`);
+      const hasEnd = record.status !== 'started' || isNamed;
+      checker.check(hasEnd, 'a dispatch that started has an end, or a job that is to give it one', () => `${what()} has neither`);
+      const isMismatch = (answer: unknown) => JSON.stringify(answer).includes('fingerprint-mismatch');
+      const told = (answer: unknown) => () => `${what()} was answered ${JSON.stringify(answer)}`;
+      if (outcome && !isMismatch(outcome))
+        checker.check(isSame(outcome, outcomeOf(record)), 'clients were told the outcome on record', told(outcome));
+      if (end && !isMismatch(end)) checker.check(isSame(end, endOf(record)), 'clients were told the end on record', told(end));
     }
-    if (!outcomeOf(record) && !named.has(dispatchId) && !lost) fail('G3 exact dispatch', `${what} has no outcome, and no job names it`);
-    // Its record and its worker may both be gone.
-    if (record.status === 'started' && !named.has(dispatchId) && !lost)
-      fail('G3 exact dispatch', `${what} has no end, and no job names it`);
-    const isMismatch = (answer: unknown) => JSON.stringify(answer).includes('fingerprint-mismatch');
-    if (outcome && !lost && !isMismatch(outcome) && !isSame(outcome, outcomeOf(record)))
-      fail('G3 exact dispatch', `${what} was answered ${JSON.stringify(outcome)}`);
-    if (end && !lost && !isMismatch(end) && !isSame(end, endOf(record)))
-      fail('G7 ends are final', `${what} was answered ${JSON.stringify(end)}`);
     checkTruth(scene, dispatchId, isGivenUp, what);
   }
 }
 
 /** What is recorded is what happened. */
-function checkTruth({ pool, checker, fail }: Scene, dispatchId: string, isGivenUp: (workerId: string) => boolean, what: string): void {
+function checkTruth({ pool, checker }: Scene, dispatchId: string, isGivenUp: (workerId: string) => boolean, what: () => string): void {
   const record = pool.services.dispatches.peek(dispatchId);
   const { ups, finishes } = checker.truthOf(dispatchId);
   const truth = () =>
-    `${what} in truth was up at ${JSON.stringify(ups.map(({ at }) => at))} and finished at ${JSON.stringify(finishes.map(({ at, failed }) => ({ at, failed })))}`;
+    `${what()} in truth was up at ${JSON.stringify(ups.map(({ at }) => at))} and finished at ${JSON.stringify(finishes.map(({ at, failed }) => ({ at, failed })))}`;
   switch (record?.status) {
     case 'started':
     case 'ended': {
       const { at } = record.outcome;
-      if (!ups.some((up) => up.at === at)) fail('G3 exact dispatch', truth());
+      checker.check(
+        ups.some((up) => up.at === at),
+        'what is on record as started was up then',
+        truth,
+      );
       if (record.status !== 'ended' || record.end.status === 'stopped') return;
       const { status, finishedAt } = record.end;
       const isUnknown = status === 'failed' && LOST.includes(record.end.error.code) && checker.lostOf(dispatchId) !== undefined;
       const isTrue = isUnknown || finishes.some((finish) => finish.at === finishedAt && finish.failed === (status === 'failed'));
-      if (!isTrue) fail('G7 ends are final', truth());
+      checker.check(isTrue, 'what is on record as the end is what happened', truth);
       return;
     }
-    case 'never-started':
+    case 'never-started': {
       // A worker may die, or be given up on, before it can tell that the job was up; and what was deleted tells nothing.
       if (checker.lostOf(dispatchId)) return;
-      if (ups.some(({ handler: { process } }) => process.state !== 'dead' && !isGivenUp(process.name))) fail('G3 exact dispatch', truth());
+      const wasUp = ups.some(({ handler: { process } }) => process.state !== 'dead' && !isGivenUp(process.name));
+      checker.check(!wasUp, 'what is on record as never started was not up', truth);
       return;
+    }
     default:
   }
 }

@@ -5,6 +5,7 @@ import { Random } from '../../lib/testing/random.ts';
 import type { Crew } from './crew.ts';
 import type { Operator } from './operator.ts';
 import type { MishapKind } from './profiles.ts';
+import type { Restorations } from './restorations.ts';
 import type { Scene } from './scene.ts';
 import type { Asked, Workload } from './workload.ts';
 
@@ -12,6 +13,7 @@ export interface MishapsOptions {
   readonly random: Random;
   readonly crew: Crew;
   readonly operator: Operator;
+  readonly restorations: Restorations;
   readonly clients: readonly Workload[];
   readonly asked: ReadonlyMap<string, Asked>;
 }
@@ -41,7 +43,7 @@ export class Mishaps {
 
   /** False where there was nothing for it to happen to. */
   #happens(kind: MishapKind, random: Random): boolean {
-    const { operator, crew } = this.#options;
+    const { operator, crew, restorations } = this.#options;
     const { leaseMs, pool } = this.#scene;
     const forMs = random.between(1, Math.round(leaseMs * random.pick([0.1, 0.5, 1, 3])));
     switch (kind) {
@@ -54,11 +56,13 @@ export class Mishaps {
       case 'move':
         return operator.move(random);
       case 'close':
-        return operator.close(random.pick(['closed', 'recovering'] as const), forMs);
+        return !restorations.isRecovering && operator.close(random.pick(['closed', 'recovering'] as const), forMs);
       case 'deploy':
         return operator.deploy(random.pick([3_000, leaseMs, 2 * leaseMs]));
       case 'loseRecord':
         return this.#loseRecord(random);
+      case 'restoreTable':
+        return restorations.restore(random);
       case 'operator': {
         const rows = pool.services.workers.all();
         return rows.length > 0 && operator.see(random.pick(rows).workerId, random);

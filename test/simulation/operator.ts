@@ -91,15 +91,18 @@ export class Operator {
   }
 
   close(state: 'closed' | 'recovering', forMs: number): true {
-    const { scheduler, tell } = this.#scene;
+    const { scheduler, pool, tell } = this.#scene;
     tell('operator', () => `has the pool ${state} for ${forMs} ms`);
     this.#setPool(state);
-    scheduler.after(forMs, () => this.open());
+    const { generation } = pool.services.workers.peekPool();
+    // Not where it was recovered meanwhile, or is about to be.
+    scheduler.after(forMs, () => this.open(generation));
     return true;
   }
 
-  open(): void {
-    this.#setPool('open');
+  open(generation: number): void {
+    const { isRecovering, pool } = this.#scene;
+    if (!isRecovering() && pool.services.workers.peekPool().generation === generation) this.#setPool('open');
   }
 
   deploy(leaseMs: number): true {
@@ -140,12 +143,11 @@ export class Operator {
   #operate(act: (pool: Pool) => Promise<unknown>): void {
     const { pool } = this.#scene.pool.connect(`operator-${++this.#operations}`);
     this.#operating += 1;
-    act(pool).then(
-      () => {
-        this.#operating -= 1;
-      },
-      (error: unknown) => this.#scene.fail('G8 any order', `without faults an operator hears ${error}`),
-    );
+    const heard = (error?: unknown) => {
+      this.#operating -= 1;
+      this.#scene.checker.check(error === undefined, 'an operator is heard once nothing fails', () => `it hears ${error}`);
+    };
+    act(pool).then(() => heard(), heard);
   }
 
   /** Whether it did the same already, and there is no hope. */

@@ -1,6 +1,6 @@
 import type { Faults } from '../../lib/testing/faults.ts';
 import type { Incidents } from '../../lib/testing/incidents.ts';
-import type { Checker, Guarantee } from '../../lib/testing/invariants.ts';
+import type { Checker } from '../../lib/testing/invariants.ts';
 import type { MemoryPool } from '../../lib/testing/memory-pool.ts';
 import type { Scheduler } from '../../lib/testing/scheduler.ts';
 import type { Tell } from '../../lib/testing/story.ts';
@@ -17,7 +17,8 @@ export interface Scene {
   readonly leaseMs: number;
   readonly keys: readonly string[];
   readonly tell: Tell;
-  readonly fail: (guarantee: Guarantee, what: string) => void;
+  /** A table was restored, and the pool is not recovered yet. */
+  readonly isRecovering: () => boolean;
   /** No more faults, and everything goes well. */
   readonly isCalm: () => boolean;
   /** Runs then, at once where it is calm already; for what hangs until then. */

@@ -1,4 +1,4 @@
-import type { Violation } from '../../lib/testing/invariants.ts';
+import type { Violation } from '../../lib/testing/claims.ts';
 import { Random } from '../../lib/testing/random.ts';
 import type { Profile } from './profiles.ts';
 import { World, type WorldOptions, type WorldResult } from './world.ts';

@@ -28,10 +28,9 @@ export interface WorkloadOptions {
   readonly asked: Map<string, Asked>;
   readonly pauseMs: number;
   readonly tell: (who: string, what: () => string) => void;
-  /** `dispatchId`, where it was answered twice, and not alike. */
-  readonly onUnanswered: (what: string, dispatchId?: string) => void;
 }
 
+const ANSWERED = 'a wait is answered, and twice alike';
 const PAYLOADS = ['p', 'q', ''];
 /** How much later than its deadline a wait may be told so. */
 const LATE_MS = 500;
@@ -125,12 +124,11 @@ export class Workload {
 
   /** Every wait is answered, if only with `deadline-exceeded`; what it is told is for ever. */
   async #wait(handle: Dispatch, asked: Asked | undefined, what: 'outcome' | 'ended', random: Random): Promise<void> {
-    const { scheduler, client, onUnanswered } = this.#options;
+    const { scheduler, client, checker } = this.#options;
     const timeoutMs = random.between(1, random.pick([500, 5_000, 30_000]));
+    const who = `${client.process.name} waits for ${what} of dispatch ${handle.dispatchId}`;
     const cancel = scheduler.after(timeoutMs + LATE_MS, () =>
-      onUnanswered(
-        `${client.process.name} waits for ${what} of dispatch ${handle.dispatchId} since ${timeoutMs + LATE_MS} ms, and was to hear of it after ${timeoutMs} ms`,
-      ),
+      checker.check(false, ANSWERED, () => `${who} for ${timeoutMs} ms, and hears nothing ${LATE_MS} ms after that`),
     );
     try {
       const answer = await (what === 'outcome' ? handle.outcome({ timeoutMs }) : handle.ended({ timeoutMs }));
@@ -142,12 +140,12 @@ export class Workload {
   }
 
   #heard(asked: Asked, what: 'outcome' | 'end', answer: unknown): void {
-    if (asked[what] === undefined) asked[what] = answer;
-    else if (!isSame(asked[what], answer))
-      this.#options.onUnanswered(
-        `dispatch ${asked.dispatchId} was answered ${JSON.stringify(asked[what])}, then ${JSON.stringify(answer)}`,
-        asked.dispatchId,
-      );
+    const { checker } = this.#options;
+    const first = asked[what] ?? answer;
+    asked[what] = first;
+    if (checker.lostOf(asked.dispatchId)) return;
+    const both = () => `dispatch ${asked.dispatchId} was answered ${JSON.stringify(first)}, then ${JSON.stringify(answer)}`;
+    checker.check(isSame(first, answer), ANSWERED, both);
   }
 
   #known(random: Random): Asked | undefined {

@@ -1,8 +1,9 @@
 import { DEFAULT_SETTINGS, type PoolSettings } from '../../lib/pool/settings.ts';
 import type { Call, CallResult } from '../../lib/testing/calls.ts';
+import type { Claim, Violation } from '../../lib/testing/claims.ts';
 import { Faults } from '../../lib/testing/faults.ts';
 import { Incidents } from '../../lib/testing/incidents.ts';
-import { Checker, type Guarantee, type Violation } from '../../lib/testing/invariants.ts';
+import { Checker } from '../../lib/testing/invariants.ts';
 import { MemoryPool } from '../../lib/testing/memory-pool.ts';
 import { Random } from '../../lib/testing/random.ts';
 import { Scheduler } from '../../lib/testing/scheduler.ts';
@@ -12,6 +13,7 @@ import { Crew } from './crew.ts';
 import { Mishaps } from './mishaps.ts';
 import { Operator } from './operator.ts';
 import { conditionsOf, type Profile } from './profiles.ts';
+import { Restorations } from './restorations.ts';
 import type { Scene } from './scene.ts';
 import { unrest } from './unrest.ts';
 import { type Asked, Workload } from './workload.ts';
@@ -36,6 +38,8 @@ export interface WorldResult {
   readonly incidents: readonly string[];
   readonly injected: ReadonlyMap<string, number>;
   readonly rules: ReadonlyMap<string, number>;
+  /** How often each claim was looked at. */
+  readonly judged: ReadonlyMap<Claim, number>;
 }
 
 /** After so long without faults, virtual time, everything must have come to rest. */
@@ -52,6 +56,7 @@ export class World {
   readonly #story: Story;
   readonly #crew: Crew;
   readonly #operator: Operator;
+  readonly #restorations: Restorations;
   readonly #asked = new Map<string, Asked>();
   readonly #clients: Workload[] = [];
   readonly #rules = new Map<string, number>();
@@ -81,12 +86,11 @@ export class World {
     const keys = Array.from({ length: counts.keys ?? lotOfKeys }, (_, i) => `k${i + 1}`);
     const restart = random.chance(0.3) ? ({ type: 'on-failure', maxAttempts: 3, backoffMs: 500 } as const) : SETTINGS.restart;
 
-    const fail = (guarantee: Guarantee, what: string) => this.#fail(guarantee, what);
     const checker = new Checker({
       scheduler,
       leaseMs,
       services: () => pool.services,
-      onViolation: (violation) => fail(violation.guarantee, violation.what),
+      onViolation: (violation) => this.#broken(violation),
     });
     const { tell } = this.#story;
     const heard = (call: Call, sentAt: number, result: CallResult) => {
@@ -124,7 +128,8 @@ export class World {
       }),
     });
     this.#scene = {
-      ...{ scheduler, conditions, faults, incidents, checker, pool, leaseMs, keys, tell, fail },
+      ...{ scheduler, conditions, faults, incidents, checker, pool, leaseMs, keys, tell },
+      isRecovering: () => this.#restorations.isRecovering,
       isCalm: () => this.#isCalm,
       whenCalm: (run) => {
         if (this.#isCalm) run();
@@ -133,16 +138,24 @@ export class World {
     };
     this.#crew = new Crew(this.#scene, { random: new Random(random.seed()), wanted, capacity });
     this.#operator = new Operator(this.#scene);
+    this.#restorations = new Restorations(this.#scene, new Random(random.seed()));
     tell('world', () => `lease ${leaseMs} ms, ${wanted} workers of capacity ${capacity}, keys ${keys.join(', ')}`);
   }
 
   async run(): Promise<WorldResult> {
-    const { faults, incidents, pool } = this.#scene;
+    const { faults, incidents, pool, checker } = this.#scene;
     this.#crew.fill();
     const clients = this.#random.between(1, 3);
     for (let i = 0; i < clients; i++) this.#clients.push(this.#client(`c${i + 1}`));
     const random = new Random(this.#random.seed());
-    new Mishaps(this.#scene, { random, crew: this.#crew, operator: this.#operator, clients: this.#clients, asked: this.#asked });
+    new Mishaps(this.#scene, {
+      random,
+      crew: this.#crew,
+      operator: this.#operator,
+      restorations: this.#restorations,
+      clients: this.#clients,
+      asked: this.#asked,
+    });
 
     await this.#step(() => this.#steps >= this.#stepsOfFaults);
     this.#calm();
@@ -157,6 +170,7 @@ export class World {
       incidents: incidents.names,
       injected: faults.injected,
       rules: this.#rules,
+      judged: checker.judged,
     };
   }
 
@@ -167,13 +181,13 @@ export class World {
     }
   }
 
-  #fail(guarantee: Guarantee, what: string): void {
-    this.#violation ??= { guarantee, what };
-    this.#story.tell('CHECKER', () => `${guarantee}: ${what}`);
+  #broken(violation: Violation): void {
+    this.#violation ??= violation;
+    this.#story.tell('CHECKER', () => `${violation.claim}: ${violation.what}`);
   }
 
   #client(name: string): Workload {
-    const { scheduler, incidents, checker, pool, keys, leaseMs, tell, fail } = this.#scene;
+    const { scheduler, incidents, checker, pool, keys, leaseMs, tell } = this.#scene;
     const random = this.#random;
     const skewMs = random.between(-3_000, 3_000);
     return new Workload({
@@ -182,30 +196,27 @@ export class World {
       client: pool.connect(name, skewMs),
       asked: this.#asked,
       pauseMs: Math.max(300, Math.round(leaseMs * random.pick([0.02, 0.05, 0.15, 0.4]))),
-      onUnanswered: (what, dispatchId) => {
-        if (dispatchId === undefined || !checker.lostOf(dispatchId)) fail('G3 exact dispatch', what);
-      },
     });
   }
 
   // The end of faults, and what has to be true then.
 
   #calm(): void {
-    const { scheduler, faults, tell } = this.#scene;
+    const { scheduler, faults, pool, tell } = this.#scene;
     tell('world', () => 'no more faults from here on');
     this.#isCalm = true;
     faults.end();
     for (const client of this.#clients) client.end();
-    this.#operator.open();
+    this.#operator.open(pool.services.workers.peekPool().generation);
     this.#crew.calm();
     for (const run of this.#atCalm) scheduler.after(0, run);
     this.#atCalm = [];
   }
 
   async #rest(when: string, isEmpty = false): Promise<void> {
-    const { scheduler, faults, pool, fail } = this.#scene;
+    const { scheduler, faults, pool, checker } = this.#scene;
     // What names a record that is gone for good fails for a quarter of an hour, and holds up its key so long.
-    const restMs = faults.injected.has('loseRecord') ? 10 * REST_MS : REST_MS;
+    const restMs = faults.injected.has('loseRecord') || faults.injected.has('restoreTable') ? 10 * REST_MS : REST_MS;
     const until = scheduler.now() + restMs;
     // By then what was on its way, however slow, has arrived.
     let nextLook = scheduler.now() + (isEmpty ? 1_000 : 10_000);
@@ -214,15 +225,17 @@ export class World {
       if (scheduler.now() < nextLook && scheduler.now() < until) return false;
       nextLook = scheduler.now() + 500;
       this.#operator.redrive();
-      if (['lost', 'loseRecord', 'purge'].some((kind) => faults.injected.has(kind))) this.#operator.ask();
+      if (['lost', 'loseRecord', 'restoreTable', 'purge'].some((kind) => faults.injected.has(kind))) this.#operator.ask();
       this.#operator.stopWhatCannotStart();
-      left = this.#operator.isAtWork ? 'an operator is at work' : unrest(this.#scene, this.#crew);
+      const isOperated = this.#operator.isAtWork || this.#restorations.isRecovering;
+      left = isOperated ? 'an operator is at work' : unrest(this.#scene, this.#crew);
       return left === undefined || scheduler.now() >= until;
     });
     if (this.#violation) return;
-    if (left !== undefined) return fail('G6 no job lost', `${when}, ${restMs} ms later: ${left}`);
+    checker.check(left === undefined, 'everything comes to rest once nothing fails', () => `${when}, ${restMs} ms later: ${left}`);
+    if (left !== undefined) return;
     checkAnswers(this.#scene, this.#asked.values(), (workerId) => this.#givenUp.has(workerId), when);
     const live = pool.services.jobs.all().filter(({ status }) => status !== 'ended');
-    if (isEmpty && live.length > 0) fail('G8 any order', `${when}: ${JSON.stringify(live)}`);
+    if (isEmpty) checker.check(live.length === 0, 'nothing is left once all was stopped', () => `${when}: ${JSON.stringify(live)}`);
   }
 }

@@ -8,9 +8,10 @@ import type { ExecutionInput, ResyncPorts, RoundResult } from '../../lib/resync/
 import type { ResyncSettings } from '../../lib/resync/run-round.ts';
 import { Sweep } from '../../lib/resync/sweep.ts';
 import { Calls, type Network } from '../../lib/testing/calls.ts';
+import type { Violation } from '../../lib/testing/claims.ts';
 import type { IndexLag } from '../../lib/testing/frozen.ts';
 import { EventSource, type InvocationFate, promptly } from '../../lib/testing/functions.ts';
-import { Checker, type Violation } from '../../lib/testing/invariants.ts';
+import { Checker } from '../../lib/testing/invariants.ts';
 import { type ExecutionFate, MemoryMachine } from '../../lib/testing/memory-machine.ts';
 import type { MemoryQueue } from '../../lib/testing/memory-queue.ts';
 import { MemoryServices } from '../../lib/testing/memory-services.ts';

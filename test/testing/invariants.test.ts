@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { Dispatch } from '../../lib/pool/dispatch.ts';
 import type { Job } from '../../lib/pool/job.ts';
-import { Checker, type Violation } from '../../lib/testing/invariants.ts';
+import type { Violation } from '../../lib/testing/claims.ts';
+import { Checker } from '../../lib/testing/invariants.ts';
 import { MemoryServices } from '../../lib/testing/memory-services.ts';
 import { Process } from '../../lib/testing/process.ts';
 import { Scheduler } from '../../lib/testing/scheduler.ts';
