@@ -75,8 +75,8 @@ export function makeFunctions(
     wakeRounds,
     ...consume(pool.reportQueue, pool.reportDeadLetters),
   ]);
-  // It stays up for most of each minute while a worker is active, so its memory is what it costs.
-  const sweep = makeFunction(scope, 'sweep', { timeout: Duration.minutes(1), memorySize: 192 }, environment, [
+  // It stays up all of each minute while a worker is active, so its memory is what it costs; the last pass of a minute may take longer.
+  const sweep = makeFunction(scope, 'sweep', { timeout: Duration.seconds(75), memorySize: 192 }, environment, [
     allow(['dynamodb:GetItem'], jobs),
     allow(['dynamodb:Query'], indexArn(pool.jobsTable, byOwner), indexArn(pool.jobsTable, pending)),
     allow(['dynamodb:Scan', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'], workers),

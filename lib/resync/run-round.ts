@@ -2,6 +2,7 @@ import { isOwned } from '../pool/job.ts';
 import type { Clock, WorkerStore } from '../pool/ports.ts';
 import { reassignPage } from '../pool/reassign.ts';
 import type { WorkerRow } from '../pool/worker.ts';
+import { atOnce, chunks } from './at-once.ts';
 import { decideExpiry, type Expiry, type Silence } from './decide-expiry.ts';
 import type { ResyncPorts, RoundMachine, RoundResult } from './ports.ts';
 import { type Asked, type AskedPage, isInCourse, type Round } from './round.ts';
@@ -72,8 +73,6 @@ const PAGE_JOBS = 100;
 const PAGE_KEYS = 50_000;
 /** Records read in one call. */
 const READ_JOBS = 100;
-/** Calls in the air at once. */
-const AT_ONCE = 10;
 
 /** A new token, and the beat as it is now: looked at before any timer starts. */
 export async function openRound(
@@ -305,12 +304,4 @@ function paged(token: string, jobs: readonly Asked[]): readonly AskedPage[] {
     keys += job.key.length;
   }
   return pages.map((of, index) => ({ token, page: index + 1, jobs: of }));
-}
-
-function chunks<T>(all: readonly T[], size: number): readonly (readonly T[])[] {
-  return Array.from({ length: Math.ceil(all.length / size) }, (_, index) => all.slice(index * size, (index + 1) * size));
-}
-
-async function atOnce<T>(all: readonly T[], work: (each: T) => Promise<void>): Promise<void> {
-  for (const some of chunks(all, AT_ONCE)) await Promise.all(some.map(work));
 }

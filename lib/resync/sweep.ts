@@ -1,7 +1,9 @@
+import { decodeTime, isValid } from 'ulid';
 import { PoolError } from '../pool/errors.ts';
+import type { EpochMs } from '../pool/job.ts';
 import type { DueJob, RowCondition } from '../pool/ports.ts';
-import { reassignPage } from '../pool/reassign.ts';
 import { isEligible, type WorkerRow } from '../pool/worker.ts';
+import { atOnce } from './at-once.ts';
 import type { ResyncPorts } from './ports.ts';
 import { isInCourse } from './round.ts';
 import { executionName, type ResyncSettings } from './run-round.ts';
@@ -10,28 +12,35 @@ import { executionName, type ResyncSettings } from './run-round.ts';
  * What no message asks for any more is found by the sweep: workers that fell silent, jobs that wait and are due, jobs of workers that are
  * gone, rounds that are due, rows and inboxes that nobody needs.
  *
- * It decides nothing about a job and keeps nothing but its looks at beats, and those only for the run: all it does is ask others,
- * by an `assign` or by starting a state machine, and asking twice does no harm. A run that dies is made up for by the next one.
- * It is what heals a state machine that died, is stuck, or was never started.
+ * It decides nothing about a job: all it does is ask others, by an `assign` or by starting a state machine, and asking twice does no harm, nor do
+ * two sweeps at once. A run that dies is made up for by the next one. It is what heals a state machine that died, is stuck, or was never started.
+ *
+ * It keeps, from run to run as long as its process lives, what it looked at and asked for. Without that it is as right, and slower: a worker that
+ * falls silent about when a run ends would have to be looked at anew.
  */
 export class Sweep {
   readonly #ports: ResyncPorts;
   readonly #settings: ResyncSettings;
   readonly #looks = new Map<string, Look>();
-  /** When a waiting job was last asked for: while the functions are behind, asking at each pass would only add to their backlog. */
-  readonly #askedFor = new Map<string, { readonly dueAt: number; readonly at: number }>();
-  #passes = 0;
+  /** Jobs that were asked for and are still due. */
+  #askedFor = new Map<string, Waiting>();
+  #isFirstPass = true;
 
   constructor(ports: ResyncPorts, settings: ResyncSettings) {
     this.#ports = ports;
     this.#settings = settings;
   }
 
+  /** Another run: the next pass sees to what once a run is often enough for. */
+  begin(): void {
+    this.#isFirstPass = true;
+  }
+
   /** One pass over everything. `isIdle`: no worker is there and no job waits, so the next pass may as well be a minute away. */
   async pass(): Promise<{ readonly isIdle: boolean }> {
     const { workers } = this.#ports;
     const [rows, { generation }] = await Promise.all([workers.list(), workers.poolState()]);
-    for (const row of rows) {
+    await atOnce(rows, async (row) => {
       try {
         await this.#seeTo(row, generation);
       } catch (error) {
@@ -40,41 +49,41 @@ export class Sweep {
         const reason = error instanceof Error ? error.message : String(error);
         this.#ports.telemetry.failed({ message: `sweep of worker ${JSON.stringify(row.workerId)}`, receiveCount: 1, reason, error });
       }
-    }
+    });
     const waiting = await this.#assignDue(rows, generation);
-    // Once a run is often enough for what took hours to become waste.
-    if (this.#passes++ === 0) await this.#removeInboxes(rows);
+    if (this.#isFirstPass) await this.#removeInboxes(rows);
+    this.#isFirstPass = false;
+    this.#forgetLooks(rows);
     return { isIdle: waiting === 0 && !rows.some(isPresent) };
   }
 
   async #seeTo(row: WorkerRow, generation: number): Promise<void> {
-    const { workers, machine, clock } = this.#ports;
+    const { machine, clock } = this.#ports;
     const { workerId: worker, session } = row;
-    if (row.state === 'lost' || row.state === 'left') return this.#seeOff(row);
-    if (row.state === 'revoked') {
-      // Somebody may be waiting for its lease already; a second one comes to the same.
-      if (this.#passes === 0) await machine.start(executionName(row, clock.now()), { worker, session });
-      return;
-    }
-    const auditAt = row.auditAt ?? clock.now() + SETTLED_MS;
-    if (row.generation !== generation || row.auditAt === undefined) await workers.change(worker, present(session), { generation, auditAt });
-    if (await this.#isToBeAsked(row, auditAt)) await machine.start(executionName(row, clock.now()), { worker, session });
+    // Of a row that is revoked, lost or left somebody may be seeing to the jobs already; a second one comes to the same.
+    const isNeeded = isPresent(row)
+      ? await this.#isToBeAsked(row, generation)
+      : this.#isFirstPass && (row.state === 'revoked' || (await this.#isNamed(row)));
+    if (isNeeded) await machine.start(executionName(row, clock.now()), { worker, session });
   }
 
   /**
-   * Because it is silent, or because an audit is due. That one is due until a round which was opened since has its answer: its machine may die.
+   * Because it is silent, or because an audit is due. The audit is due until a round which was opened since has its answer: its machine may die.
    * The first comes once the session has settled. A round before that proves nothing about what the id's last session was given at its end,
    * because the index may not have shown it yet.
    */
-  async #isToBeAsked(row: WorkerRow, auditAt: number): Promise<boolean> {
+  async #isToBeAsked(row: WorkerRow, generation: number): Promise<boolean> {
     const { workers, rounds, clock } = this.#ports;
+    const { workerId, session, auditAt = clock.now() + SETTLED_MS } = row;
+    const present: RowCondition = { session, states: ['active', 'draining'] };
+    if (row.generation !== generation || row.auditAt === undefined) await workers.change(workerId, present, { generation, auditAt });
     const isSilent = this.#isSilent(row);
-    const isAuditDue = this.#passes === 0 && clock.now() >= auditAt;
+    const isAuditDue = this.#isFirstPass && clock.now() >= auditAt;
     if (!isSilent && !isAuditDue) return false;
     const round = row.round === undefined ? undefined : await rounds.get(row.round);
     if (round && isInCourse(round, clock.now(), this.#settings.roundTimeoutMs)) return false;
     const isAudited = isAuditDue && round?.state === 'resolved' && round.openedAt >= auditAt;
-    if (isAudited) await workers.change(row.workerId, present(row.session), { auditAt: clock.now() + untilNextAuditMs(row) });
+    if (isAudited) await workers.change(workerId, present, { auditAt: clock.now() + untilNextAuditMs(session) });
     return isSilent || !isAudited;
   }
 
@@ -87,36 +96,48 @@ export class Sweep {
     return false;
   }
 
-  /** However long ago it went: its jobs are reassigned while any names it, then row and inbox are kept for an hour and deleted. */
-  async #seeOff({ workerId, session, state, namedAt }: WorkerRow): Promise<void> {
-    const { workers, inboxes, clock } = this.#ports;
+  /** Whether a job still names the worker that is gone, however long ago it went. An hour after the last one did, row and inbox are deleted. */
+  async #isNamed({ workerId, session, state, namedAt }: WorkerRow): Promise<boolean> {
+    const { jobs, workers, inboxes, clock } = this.#ports;
     const where = { session, states: [state] };
     const now = clock.now();
-    const { items } = await reassignPage(this.#ports, workerId);
+    const { items } = await jobs.ownedBy(workerId);
     if (items.length > 0 || namedAt === undefined) {
       if (namedAt === undefined || now - namedAt > KEPT_MS / 10) await workers.change(workerId, where, { namedAt: now });
     } else if (now - namedAt > KEPT_MS) {
       await inboxes.remove(session);
       await workers.remove(workerId, where);
     }
+    return items.length > 0;
   }
 
-  /** Jobs that wait and are due, oldest first, at most as many as there are free slots. */
+  /**
+   * Jobs that wait and are due, at most as many as there are free slots: those asked for least often first, then the oldest; and none again before
+   * its time, which while the functions are behind would only add to their backlog. A job that can never be assigned keeps no other from the
+   * last free slot.
+   */
   async #assignDue(rows: readonly WorkerRow[], generation: number): Promise<number> {
     const { jobs, requests, clock } = this.#ports;
     const eligible = rows.filter((row) => isEligible(row, generation));
     const free = eligible.reduce((slots, { capacity, running }) => slots + capacity - running, 0);
-    const due = await jobs.due(clock.now(), Math.min(Math.max(free, 1), DUE_PER_PASS));
+    const due = await jobs.due(clock.now(), Math.min(Math.max(free, 1) + this.#askedFor.size, DUE_PER_PASS));
     const now = clock.now();
-    const asked = free > 0 ? due.filter((job) => !this.#isAskedFor(job, now)) : [];
-    for (const { key, dueAt } of asked) this.#askedFor.set(key, { dueAt, at: now });
+    const waiting = due.map((job) => this.#waiting(job)).sort((one, other) => one.times - other.times);
+    const asked = waiting.filter(({ againAt }) => againAt <= now).slice(0, free);
+    this.#askedFor = new Map(waiting.filter(({ times }) => times > 0).map((job) => [job.key, job]));
+    for (const job of asked) this.#askedFor.set(job.key, askedAgain(job, now));
     await requests.send(asked.map(({ key }) => ({ op: 'assign', key })));
     return due.length;
   }
 
-  #isAskedFor({ key, dueAt }: DueJob, now: number): boolean {
+  #waiting({ key, dueAt }: DueJob): Waiting {
     const asked = this.#askedFor.get(key);
-    return asked !== undefined && asked.dueAt === dueAt && now - asked.at < ASK_AGAIN_MS;
+    return asked?.dueAt === dueAt ? asked : { key, dueAt, times: 0, againAt: 0 };
+  }
+
+  #forgetLooks(rows: readonly WorkerRow[]): void {
+    const present = new Set(rows.filter(isPresent).map(({ workerId }) => workerId));
+    for (const workerId of this.#looks.keys()) if (!present.has(workerId)) this.#looks.delete(workerId);
   }
 
   /** Inboxes of sessions that no row names: of an id that registered anew, or of a row that is gone. */
@@ -125,9 +146,15 @@ export class Sweep {
     if (Math.floor(clock.now() / 60_000) % 60 !== 0) return;
     const named = new Set(rows.map(({ session }) => session));
     for await (const session of inboxes.sessions()) {
-      if (!named.has(session) && clock.now() - timeOf(session) > KEPT_MS) await inboxes.remove(session);
+      if (!named.has(session) && clock.now() - (isValid(session) ? decodeTime(session) : 0) > KEPT_MS) await inboxes.remove(session);
     }
   }
+}
+
+/** How often a job that is due was asked for, and before when it is not again. */
+interface Waiting extends DueJob {
+  readonly times: number;
+  readonly againAt: EpochMs;
 }
 
 interface Look {
@@ -140,6 +167,7 @@ interface Look {
 const SETTLED_MS = 60_000;
 const AUDIT_MS = 60 * 60 * 1_000;
 const ASK_AGAIN_MS = 15_000;
+const MAX_ASK_AGAIN_MS = 60_000;
 const KEPT_MS = 60 * 60 * 1_000;
 /** Keys looked for at most in one pass. */
 const DUE_PER_PASS = 1_000;
@@ -153,18 +181,12 @@ function isPresent({ state }: WorkerRow): boolean {
   return state === 'active' || state === 'draining';
 }
 
-function present(session: string): RowCondition {
-  return { session, states: ['active', 'draining'] };
-}
-
 /** An hour, for some workers up to ten minutes less: those that came together are not to be asked together for ever. */
-function untilNextAuditMs({ session }: WorkerRow): number {
+function untilNextAuditMs(session: string): number {
   const sum = [...session].reduce((total, char) => total + char.charCodeAt(0), 0);
   return AUDIT_MS - (sum % 10) * 60_000;
 }
 
-/** The time that a ULID was made at, ms; 0 where it is none. */
-function timeOf(ulid: string): number {
-  const digits = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
-  return [...ulid.slice(0, 10)].reduce((time, char) => time * 32 + Math.max(0, digits.indexOf(char)), 0);
+function askedAgain({ key, dueAt, times }: Waiting, now: EpochMs): Waiting {
+  return { key, dueAt, times: times + 1, againAt: now + Math.min(ASK_AGAIN_MS * 2 ** times, MAX_ASK_AGAIN_MS) };
 }

@@ -50,9 +50,14 @@ export interface MemoryWorker {
   readonly runtime: Runtime;
 }
 
-/** A run of the sweep, and how long before the next one it starts no further pass. */
+/** A run of the sweep, and what its last pass may take beyond it. */
 const SWEEP_MS = 60_000;
-const SWEEP_MARGIN_MS = 6_000;
+const SWEEP_TIMEOUT_MS = 75_000;
+
+interface Sweeping {
+  readonly process: Process;
+  readonly sweep: Sweep;
+}
 
 /**
  * A whole pool in memory: the services, the real functions on their queues, the real worker runtime and the real client, each in a
@@ -71,7 +76,9 @@ export class MemoryPool {
   readonly #settings: PoolSettings;
   readonly #resync: { -readonly [name in keyof ResyncSettings]: ResyncSettings[name] };
   #isOver = false;
-  #passes = 0;
+  #sweeps = 0;
+  /** That of them no run is under way in. */
+  #freeSweeps: Sweeping[] = [];
 
   constructor(options: MemoryPoolOptions) {
     const { scheduler, network, leaseMs, settings = DEFAULT_SETTINGS } = options;
@@ -93,7 +100,7 @@ export class MemoryPool {
       fate: options.executions,
     });
     this.services.machine = this.#machine;
-    this.#everyNowAndThen('sweep', SWEEP_MS, (process) => this.#sweep(process));
+    this.#sweepEveryMinute();
   }
 
   get leaseMs(): number {
@@ -104,6 +111,7 @@ export class MemoryPool {
   deploy({ leaseMs }: { readonly leaseMs: number }): void {
     this.#resync.leaseMs = leaseMs;
     this.#resync.roundTimeoutMs = leaseMs;
+    this.#freeSweeps = [];
   }
 
   /** Whether any function is at work, or a round is open. The sweep is not asked: it nearly always is. */
@@ -159,26 +167,39 @@ export class MemoryPool {
     });
   }
 
-  #everyNowAndThen(name: string, everyMs: number, pass: (process: Process) => Promise<unknown>): void {
+  /** Each run in a process that lives since an earlier one and is free, where there is one. */
+  #sweepEveryMinute(): void {
     const again = () => {
       if (this.#isOver) return;
-      this.scheduler.after(everyMs, again);
-      const process = new Process(this.scheduler, { name: `${name}-${++this.#passes}`, kind: 'function' });
-      const over = () => process.kill();
-      this.scheduler.after(everyMs, over);
-      pass(process).then(over, over);
+      this.scheduler.after(SWEEP_MS, again);
+      const free = this.#freeSweeps;
+      const sweeping = free.pop() ?? this.#newSweep();
+      const { process } = sweeping;
+      const cancel = this.scheduler.after(SWEEP_TIMEOUT_MS, () => process.kill());
+      const over = () => {
+        cancel();
+        free.push(sweeping);
+      };
+      this.#sweep(sweeping).then(over, over);
     };
     this.scheduler.after(0, again);
   }
 
+  #newSweep(): Sweeping {
+    const process = new Process(this.scheduler, { name: `sweep-${++this.#sweeps}`, kind: 'function' });
+    return { process, sweep: new Sweep(this.#poolPorts(process), { ...this.#resync }) };
+  }
+
   /** One run: passes until it is time for the next run, or until there is nothing to watch. */
-  async #sweep(process: Process): Promise<void> {
-    const settings: ResyncSettings = { ...this.#resync };
-    const ports = this.#poolPorts(process);
-    const sweep = new Sweep(ports, settings);
-    const until = process.monotonic() + SWEEP_MS - SWEEP_MARGIN_MS;
-    while ((!(await sweep.pass()).isIdle || this.#options.alwaysSweeps) && process.monotonic() < until) {
-      await new Promise<void>((resolve) => process.after(passIntervalMs(settings.leaseMs), resolve));
+  async #sweep({ process, sweep }: Sweeping): Promise<void> {
+    const until = process.monotonic() + SWEEP_MS;
+    const pauseMs = passIntervalMs(this.leaseMs);
+    sweep.begin();
+    for (let passAt = process.monotonic(); ; ) {
+      const { isIdle } = await sweep.pass();
+      passAt = Math.max(passAt + pauseMs, process.monotonic());
+      if ((isIdle && !this.#options.alwaysSweeps) || passAt >= until) return;
+      await new Promise<void>((resolve) => process.after(passAt - process.monotonic(), resolve));
     }
   }
 

@@ -97,6 +97,30 @@ describe('a worker whose beat stands still', () => {
     void again;
   });
 
+  test('is asked in the first pass of a run where the last pass of the run before saw the same beat: no look is lost in between', async () => {
+    const { plane, join } = await setup();
+    await join('silent');
+    const sweep = plane.newSweep();
+    await sweep.pass();
+    await plane.advance(LEASE_MS / 2);
+    sweep.begin();
+    await sweep.pass();
+    expect(plane.executions).toHaveLength(1);
+  });
+
+  test('is asked as well where two sweeps look at once, and is lost once', async () => {
+    const { plane, join, put, owner, workers } = await setup();
+    await put('k', await join('silent'));
+    const beats = await join('beats');
+    const sweeps = [plane.newSweep(), plane.newSweep()];
+    for (let passes = 0; passes < 12; passes++) {
+      await beats.beat();
+      for (const sweep of sweeps) await sweep.pass();
+      await plane.advance(passIntervalMs(LEASE_MS));
+    }
+    expect([workers.peek('silent')?.state, owner('k'), plane.counts.get('worker-lost')]).toEqual(['lost', 'beats', 1]);
+  });
+
   test('is not asked over a round that is not overdue: its timer would begin anew, and it would never be lost', async () => {
     const { plane, join, run, rounds, workers } = await setup();
     const silent = await join('silent', { leaseMs: 90_000 });
@@ -309,6 +333,26 @@ describe('jobs that wait and are due', () => {
     await plane.advance(5_000);
     await sweep.pass();
     expect(asked).toBe(2);
+  });
+
+  test('do not wait for one that can never be assigned, though only one slot is free; that one is told of each time', async () => {
+    const { plane, join, waits, owner } = await setup();
+    await waits('broken', 1);
+    for (let index = 0; index < 5; index++) await waits(`k${index}`, 2 + index);
+    const { jobs } = plane.services;
+    const { get } = jobs;
+    jobs.get = async (key) => {
+      if (key === 'broken') throw new PoolError('corrupt-record', 'job "broken" cannot be read', { retryable: false });
+      return get.call(jobs, key);
+    };
+    const free = await join('free', { capacity: 1 });
+    const sweep = plane.newSweep();
+    for (let passes = 0; passes < 7; passes++) {
+      await sweep.pass();
+      await plane.advance(passIntervalMs(LEASE_MS));
+    }
+    expect(['k0', 'k1', 'k2', 'k3', 'k4'].map(owner)).toEqual(Array(5).fill(free.worker));
+    expect(new Set(plane.failures)).toEqual(new Set(['job "broken" cannot be read']));
   });
 });
 

@@ -193,11 +193,12 @@ export class ControlPlane {
     }
   }
 
-  /** One run of the sweep, which remembers from pass to pass; undefined where a pass does not get through, or not to everything. */
-  newSweep(): { pass(): Promise<{ readonly isIdle: boolean } | undefined> } {
+  /** A sweep, which remembers from pass to pass; undefined where a pass does not get through, or not to everything. */
+  newSweep(): { begin(): void; pass(): Promise<{ readonly isIdle: boolean } | undefined> } {
     const process = new Process(this.scheduler, { name: `sweep-${++this.#sweeps}`, kind: 'function' });
     const sweep = new Sweep(this.#ports(process), this.resync);
     return {
+      begin: () => sweep.begin(),
       pass: async () => {
         let result: { readonly isIdle: boolean } | undefined;
         let isOver = false;
