@@ -261,7 +261,7 @@ describe('an audit: a worker that beats', () => {
 
   test('is asked again where the execution died, until it has answered', async () => {
     let died = 0;
-    const { plane, join, run, rounds } = await setup({ executions: () => ({ lateMs: 0, dies: died++ < 2 }) });
+    const { plane, join, run, rounds } = await setup({ executions: (at) => ({ lateMs: 0, dies: at === 'step' && died++ < 2 }) });
     (await join('w', { isAudited: true })).lives();
     for (let minutes = 0; minutes < 10; minutes++) await run();
     expect(plane.executions).toHaveLength(3);

@@ -460,8 +460,8 @@ const ROUNDS_AND_LEASES: readonly Mutant[] = [
   mutant('an entry of another fence is taken for an answer', PAGE, ['asked && asked.fence === entry.fence ?', 'asked ?']),
   mutant('a round settles after its commit', PAGE, ['checksOwner: false, settlesInCommit: true }', 'checksOwner: false }']),
   mutant('what was not up yet when it was asked about is lost', ENTRY, [
-    "if (!asked.running) return { rule: 'entry not yet running'",
-    "if (!asked.running && job.status === 'stopping') return { rule: 'entry not yet running'",
+    "if (!asked.running || job.status === 'assigned') {",
+    "if ((!asked.running && job.status === 'stopping') || job.status === 'assigned') {",
   ]),
   mutant('a job whose handler is not there is never lost', ENTRY, [
     "case 'running':\n    case 'releasing': {\n      const next = pending",
@@ -487,17 +487,14 @@ const ROUNDS_AND_LEASES: readonly Mutant[] = [
     '    default:\n      return decideReport(snapshot, asReport(entry, answering), context);',
     "    default:\n      return { rule: 'nothing' };",
   ]),
-  mutant('an active row is never stamped', SWEEP, ['if (row.generation !== generation) await', 'if (false) await']),
-  mutant('a job that waits is never asked for', SWEEP, ['const asked = free > 0 ?', 'const asked = free > 1e9 ?']),
+  mutant('an active row is never stamped', SWEEP, ['present, { generation, auditAt });', 'present, { auditAt });']),
+  mutant('a job that waits is never asked for', SWEEP, ['.slice(0, free);', '.slice(0, 0);']),
   mutant('a silent worker is never asked', SWEEP, ['return now - look.at >= leaseMs / 2;', 'return false;']),
   mutant('a revoked worker whose execution died is never lost', SWEEP, [
-    'if (this.#passes === 0) await machine.start',
-    'if (false) await machine.start',
+    "this.#isFirstPass && (row.state === 'revoked' ||",
+    'this.#isFirstPass && (false ||',
   ]),
-  mutant('the jobs of a row that is lost are not reassigned by the sweep', SWEEP, [
-    'const { items } = await reassignPage(this.#ports, workerId);',
-    'const items: readonly string[] = [];',
-  ]),
+  mutant('the jobs of a row that is lost are not reassigned by the sweep', SWEEP, ['return items.length > 0;', 'return false;']),
 ];
 
 const RESTORATION: readonly Mutant[] = (
