@@ -29,7 +29,8 @@ export function usedCells(row: TableRow): readonly Cell[] {
   return row.cells.filter((cell) => used.has(cell));
 }
 
-function cellOf({ when, cells }: TableRow, column: string): Cell {
+/** The cell that speaks of a column: the first that fits. */
+export function cellOf({ when, cells }: TableRow, column: string): Cell {
   const cell = cells.find(([patterns]) => patterns.split(' | ').some((pattern) => fits(pattern, column)));
   if (!cell) throw new Error(`${when}: nothing is said of "${column}"`);
   return cell;

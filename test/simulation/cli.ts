@@ -1,23 +1,26 @@
 /**
- * `npm run simulate -- [--seed S] [--steps N] [--profile P]`: the real code under seeded faults, world after world, on `--jobs N` cores.
- * `npm run simulate -- --mutants [--only TEXT]`: whether the simulation notices each of the small breakages in mutants.ts.
+ * `npm run simulate -- [--seed S] [--steps N] [--profile P]`: the real code under seeded faults, world after world, on `--jobs N` cores. A
+ * world that fails is told, with `--shrink` the least of it that still fails; the command that is printed with it runs it again.
+ * `npm run simulate -- --mutants`: whether the simulation notices each of the small breakages in mutants.ts.
+ * `npm run simulate -- --mutant TEXT`: the same of those whose name has it; with `--shrink` each is told.
  *
  * Exit 1 where a guarantee broke, or a mutant survived; 2 where it was asked for something else.
  */
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import { createLogUpdate } from 'log-update';
-import { rulesNeverReached } from './coverage.ts';
 import { MUTANTS } from './mutants.ts';
 import { tableOf, tryAll } from './mutation.ts';
 import { PROFILES, type Profile } from './profiles.ts';
-import { describeFailure, type SimulationResult, simulate } from './simulate.ts';
+import { shrink } from './shrink.ts';
+import { describeFailure, type Failure, type RunWorld, type SimulationResult, simulate, type Task } from './simulate.ts';
 import { Threads } from './threads.ts';
 
 // The one place of the simulation that knows real time and chance: to draw a seed, and to say how fast it went.
 
-const usage = `usage: npm run simulate -- [--seed S] [--steps N] [--profile ${PROFILES.join('|')}|all] [--jobs N] [--keep-going]
-       npm run simulate -- --mutants [--only TEXT] [--seed S] [--jobs N]`;
+const usage = `usage: npm run simulate -- [--seed S] [--steps N] [--profile ${PROFILES.join('|')}|all] [--jobs N] [--keep-going] [--shrink]
+       npm run simulate -- --seed S --profile P [--workers N] [--keys N] --only INCIDENTS [--mutant NAME]
+       npm run simulate -- --mutants | --mutant TEXT [--seed S] [--jobs N] [--shrink]`;
 
 interface Asked {
   readonly seed: number;
@@ -25,8 +28,10 @@ interface Asked {
   readonly profiles: readonly Profile[];
   readonly jobs: number;
   readonly keepsGoing: boolean;
-  readonly mutants: boolean;
-  readonly only: string;
+  readonly shrinks: boolean;
+  /** The rest of what is known of a world that was shrunk. */
+  readonly replay?: Pick<Task, 'only' | 'workers' | 'keys'>;
+  readonly mutant?: string;
 }
 
 function askedFor(): Asked | undefined {
@@ -38,17 +43,27 @@ function askedFor(): Asked | undefined {
         profile: { type: 'string', default: 'everything' },
         jobs: { type: 'string', default: String(availableParallelism()) },
         'keep-going': { type: 'boolean', default: false },
+        shrink: { type: 'boolean', default: false },
+        only: { type: 'string' },
+        workers: { type: 'string' },
+        keys: { type: 'string' },
         mutants: { type: 'boolean', default: false },
-        only: { type: 'string', default: '' },
+        mutant: { type: 'string' },
       },
     });
-    const { mutants, only, profile, 'keep-going': keepsGoing } = values;
+    const { mutants, profile, only, 'keep-going': keepsGoing, shrink: shrinks } = values;
     const profiles = PROFILES.filter((known) => profile === 'all' || known === profile);
+    const mutant = mutants ? '' : values.mutant;
     // Mutants are tried by the same seed each time, for what is to be known is whether they can be caught, and how quickly.
-    const seed = Number(values.seed ?? (mutants ? 1 : Math.floor(Math.random() * 2 ** 31)));
+    const seed = Number(values.seed ?? (mutant === undefined ? Math.floor(Math.random() * 2 ** 31) : 1));
+    const counts = Object.entries({ workers: values.workers, keys: values.keys }).flatMap(([name, count]) =>
+      count === undefined ? [] : [[name, Number(count)] as const],
+    );
     const [steps, jobs] = [Number(values.steps), Number(values.jobs)];
-    const isRight = profiles.length > 0 && [seed, steps, jobs].every(Number.isSafeInteger) && jobs > 0;
-    return isRight ? { seed, steps, profiles, jobs, keepsGoing, mutants, only } : undefined;
+    const isRight = profiles.length > 0 && [seed, steps, jobs, ...counts.map(([, count]) => count)].every(Number.isSafeInteger) && jobs > 0;
+    if (!isRight) return undefined;
+    const replay = only === undefined ? {} : { replay: { only: only.split(','), ...Object.fromEntries(counts) } };
+    return { seed, steps, profiles, jobs, keepsGoing, shrinks, ...replay, ...(mutant !== undefined && { mutant }) };
   } catch {
     return undefined;
   }
@@ -59,51 +74,77 @@ const print = (line: string) => process.stdout.write(`${line}\n`);
 const progress = process.stdout.isTTY ? createLogUpdate(process.stdout) : undefined;
 const thousands = (count: number) => Math.round(count).toLocaleString('en');
 
-async function simulation({ seed, steps, profiles, jobs, keepsGoing }: Asked): Promise<boolean> {
+async function simulation({ seed, steps, profiles, jobs, keepsGoing, shrinks }: Asked): Promise<boolean> {
   const began = performance.now();
   const pace = (so: SimulationResult) => thousands((so.steps / (performance.now() - began)) * 1_000);
-  await using threads = new Threads({ size: jobs });
+  await using threads = new Threads({ size: jobs, probes: true });
   let told = 0;
-  const tell = async ({ failures }: Pick<SimulationResult, 'failures'>) => {
-    for (const failure of failures.slice(told)) {
-      told += 1;
-      print(`${await describeFailure(failure, threads.run)}\n`);
-    }
-  };
   const result = await simulate({
     ...{ seed, steps, profiles, keepsGoing, run: threads.run, atOnce: 2 * jobs },
-    onWorld(so) {
+    async onWorld(so) {
       progress?.(`${thousands(so.steps)} of ${thousands(steps)} steps, world ${thousands(so.worlds)}, ${pace(so)} steps/s`);
-      if (keepsGoing) void tell(so);
+      for (; told < so.failures.length; told++) await tell(so.failures[told] as Failure, threads.run, jobs, shrinks);
     },
   });
   progress?.clear();
-  const speed = pace(result);
-  await tell(result);
   const faults = [...result.injected].sort(([, one], [, other]) => other - one).map(([kind, count]) => `${kind} ${thousands(count)}`);
-  print(
-    `seed ${seed}, profile ${profiles.join(', ')}: ${thousands(result.steps)} steps in ${thousands(result.worlds)} worlds, ${speed} steps/s`,
-  );
+  const many = `${thousands(result.steps)} steps in ${thousands(result.worlds)} worlds, ${pace(result)} steps/s`;
+  print(`seed ${seed}, profile ${profiles.join(', ')}: ${many}`);
   print(`faults injected: ${faults.join(', ') || 'none'}`);
-  print(`rules never reached: ${rulesNeverReached(result.rules).join(', ') || 'none'}`);
   return result.failures.length === 0;
 }
 
-async function mutants({ seed, jobs, only }: Asked): Promise<boolean> {
-  const all = MUTANTS.filter(({ name }) => name.includes(only));
+async function tell(failure: Failure, run: RunWorld, jobs: number, shrinks: boolean): Promise<void> {
+  if (!shrinks) {
+    print(`${await describeFailure(failure, run)}\n`);
+    return;
+  }
+  const { task, incidents, ...shrunk } = await shrink(failure, {
+    ...{ run, atOnce: jobs },
+    onProgress: (left, runs) => progress?.(`shrinking: ${left} incidents left after ${runs} runs`),
+  });
+  progress?.clear();
+  print(await describeFailure(shrunk.failure, run, task));
+  print(`${incidents.left.length} of ${incidents.before} incidents are left: ${incidents.left.join(', ') || 'none'}\n`);
+}
+
+async function replayed({ seed, profiles, replay, mutant }: Asked): Promise<boolean> {
+  const task = { seed, profile: profiles[0] as Profile, ...replay };
+  const edits = mutant === undefined ? [] : (MUTANTS.find(({ name }) => name === mutant)?.edits ?? []);
+  await using threads = new Threads({ size: 1, edits });
+  const { violation, steps } = await threads.run(task);
+  if (violation) print(await describeFailure({ seed, profile: task.profile, violation, steps }, threads.run, task));
+  else print(`nothing is broken by these incidents: ${thousands(steps)} steps`);
+  return !violation;
+}
+
+async function mutants({ seed, jobs, mutant = '', shrinks }: Asked): Promise<boolean> {
+  const all = MUTANTS.filter(({ name }) => name.includes(mutant));
   const tries = await tryAll(all, { seed, jobs, onProgress: (line) => progress?.(line) });
   progress?.clear();
+  for (const { mutant, verdict } of shrinks ? tries : []) {
+    if (verdict.outcome !== 'caught' || !verdict.failure) continue;
+    await using threads = new Threads({ size: jobs, edits: mutant.edits });
+    print(`${mutant.name}:\n`);
+    await tell(verdict.failure, threads.run, jobs, true);
+    print(`(to run it again, add: --mutant '${mutant.name}')\n`);
+  }
   const survivors = tries.filter(({ verdict }) => verdict.outcome === 'survived');
   print(tableOf(tries));
   print(`${tries.length - survivors.length} of ${tries.length} mutants were caught`);
   return tries.length > 0 && survivors.length === 0;
 }
 
+function carryOut(asked: Asked): Promise<boolean> {
+  if (asked.replay) return replayed(asked);
+  return asked.mutant === undefined ? simulation(asked) : mutants(asked);
+}
+
 const asked = askedFor();
 if (!asked) {
   process.stderr.write(`${usage}\n`);
   process.exitCode = 2;
-} else if (!(await (asked.mutants ? mutants(asked) : simulation(asked)))) {
+} else if (!(await carryOut(asked))) {
   // Not `exit`, which would cut off what a pipe has not taken yet.
   process.exitCode = 1;
 }

@@ -1,21 +1,137 @@
-import { readFileSync } from 'node:fs';
+import { decideOwnerLost } from '../../lib/pool/decide-owner-lost.ts';
+import { decideReport } from '../../lib/pool/decide-report.ts';
+import { decideRequest } from '../../lib/pool/decide-request.ts';
+import type { Job } from '../../lib/pool/job.ts';
+import { isOwnerLost } from '../../lib/pool/worker.ts';
+import { decideEntry } from '../../lib/resync/decide-entry.ts';
+import { decideHolder, decideRestore } from '../../lib/resync/decide-restore.ts';
+import { context, dispatch, JOBS, JOBS_WITH_NEXT, OWNER } from '../../protocol/cast.ts';
+import { entryTable } from '../../protocol/entries.ts';
+import { OWNED_JOBS, OWNER_ROWS, ownerLostTable, ownerRowTable } from '../../protocol/owners.ts';
+import { reportTable } from '../../protocol/reports.ts';
+import { requestTable } from '../../protocol/requests.ts';
+import { namedAt, restoreTable } from '../../protocol/restore.ts';
+import { runtimeTable } from '../../protocol/runtime.ts';
+import { cellOf, type Table, type TableRow, usedCells } from '../../protocol/table.ts';
+import { MET } from './met.ts';
 
-const DECIDERS = ['pool/decide-request', 'pool/decide-report', 'pool/decide-owner-lost', 'resync/decide-entry', 'resync/decide-restore'];
-
-/** Rules that stand in the deciders' source and that no decision of a run named; a rule with a variable part counts as one. */
-export function rulesNeverReached(reached: ReadonlyMap<string, number>): readonly string[] {
-  const rules = new Set(DECIDERS.flatMap((name) => rulesIn(readFileSync(new URL(`../../lib/${name}.ts`, import.meta.url), 'utf8'))));
-  return [...rules].filter((rule) => ![...reached.keys()].some((name) => patternOf(rule).test(name)));
+/** A line of `docs/protocol.md`: reached by any of the decisions that it speaks of. */
+export interface Line {
+  readonly name: string;
+  readonly by: ReadonlySet<string>;
 }
 
-function rulesIn(source: string): readonly string[] {
-  const named = source.matchAll(
-    /\brule(?::| =) (?:'([^']+)'|`([^`]+)`)|\brule: [^,'`]*\? '([^']+)' : '([^']+)'|refuse\([^)]*, '([^']+)'\)|\b(?:restored|refused|unchanged)\('([^']+)'\)/g,
-  );
-  return [...named].flatMap(([, ...groups]) => groups.filter((group) => group !== undefined));
+/** Every line of the tables, with what the deciders themselves answer there. */
+export function linesOfTables(): readonly Line[] {
+  return [
+    ...linesOf(requestTable, ({ request, dispatch: read, next: waits, workers, pool }, column) => {
+      const job = jobAt(column);
+      const next = waits === 'missing' || job?.next === undefined ? undefined : (waits ?? dispatch('d3', 'admitted'));
+      const snapshot = { ...(job && { job }), ...(read && { dispatch: read }), ...(next && { next }) };
+      const of = { ...context(), ...(workers && { workers }), ...(pool && { pool: { state: pool, generation: 1 } }) };
+      return MET.decideRequest([snapshot, request, of], decideRequest(snapshot, request, of));
+    }),
+    ...linesOf(reportTable, ({ report, dispatch: read, holder }, column) => {
+      const job = jobAt(column);
+      const snapshot = { ...(job && { job }), ...(read && { dispatch: read }), ...(holder && { holder }) };
+      return MET.decideReport([snapshot, report, context()], decideReport(snapshot, report, context()));
+    }),
+    ...linesOf(ownerRowTable, (_, column) => {
+      const row = OWNER_ROWS[column];
+      return MET.isOwnerLost([row, OWNER], isOwnerLost(row, OWNER));
+    }),
+    ...linesOf(ownerLostTable, ({ ops, workers }, column) => {
+      const job = OWNED_JOBS[column];
+      const of = { ...context(), ...(workers && { workers }) };
+      return job ? ops.flatMap((op) => MET.decideOwnerLost([job, op, of], decideOwnerLost(job, op, of))) : [];
+    }),
+    ...linesOf(entryTable, ({ entry, asked, by, row, dispatch: read }, column) => {
+      const job = jobAt(column);
+      const snapshot = { ...(job && { job }), ...(row && { row }), ...(read && { dispatch: read }) };
+      const answering = { ...by, at: 500, ...(asked && { asked }) };
+      return MET.decideEntry([snapshot, entry, answering, context()], decideEntry(snapshot, entry, answering, context()));
+    }),
+    ...linesOf(restoreTable, ({ report, dispatch: read, hasPayload, row, pool }, column) => {
+      const job = jobAt(column);
+      const other = report.type === 'confirmed' ? report.dispatchId : report.running.dispatchId;
+      const named = job?.dispatchId === other ? undefined : namedAt(column);
+      const snapshot = {
+        ...{ ...(job && { job }), ...(read && { dispatch: read }), ...(named && { named }), ...(row && { row }) },
+        ...{ hasPayload: hasPayload === true, pool: { state: pool ?? 'open', generation: 1 } },
+      };
+      if (report.type === 'confirmed') return MET.decideRestore([snapshot, report, context()], decideRestore(snapshot, report, context()));
+      return MET.decideHolder([snapshot, report, context()], decideHolder(snapshot, report, context()));
+    }),
+    ...runtimeTable.rows.flatMap(({ meets }) => {
+      const all = RUNTIME[meets];
+      if (!all) throw new Error(`coverage: nothing tells whether the worker met "${meets}"`);
+      return all.map((name) => ({ name: `${runtimeTable.title} | ${meets} | ${name}`, by: new Set([name]) }));
+    }),
+    ...['stale', 'gone', 'lost', 'wait', 'behind', 'again', 'revoke'].map((outcome) => ({
+      name: `End of a round’s time | ${outcome}`,
+      by: new Set([`round expires: ${outcome}`]),
+    })),
+  ];
 }
 
-function patternOf(rule: string): RegExp {
-  const parts = rule.split(/\$\{[^}]*\}/).map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
-  return new RegExp(`^${parts.join('.+')}$`);
+/** What the worker runtime does with a command, row by row of its table, in the words of met.ts and probes.ts. */
+const RUNTIME: Readonly<Record<string, readonly string[]>> = {
+  'start: nothing running, fence above every fence ended here, room, not draining': [
+    'worker, start: start',
+    'worker tells: job-started',
+    'worker tells: job-start-failed',
+  ],
+  'start: same dispatch and fingerprint running': ['worker, start: keep the old fence', 'worker, start: keep the new fence'],
+  'start: same dispatch, other fingerprint': ['worker, start: refuse, fingerprint-mismatch'],
+  'start: another dispatch running': ['worker, start: drop', 'worker, start: refuse, key-busy'],
+  'start: fence ended here': [
+    'worker, start: repeat finished',
+    'worker, start: repeat stopped',
+    'worker, start: repeat released',
+    'worker, start: repeat start-failed',
+    'worker, start: repeat refused',
+  ],
+  'start: never seen, at or below a fence ended here': ['worker, start: answer stopped', 'worker, start: answer released'],
+  'start: over capacity, or draining': ['worker, start: refuse, at-capacity', 'worker, start: refuse, draining'],
+  'stop / release of fence f': ['stop', 'release'].flatMap((op) => [
+    `worker, ${op}: end what is up`,
+    `worker, ${op}: end what is up, under a lower fence`,
+    `worker, ${op}: end what is not up`,
+    `worker, ${op}: repeat refused`,
+    `worker, ${op}: drop`,
+  ]),
+  'stop meets a start not yet returned': ['stop', 'release', 'hand-back'].map((kind) => `worker, ${kind}: interrupts a start`),
+  'stop fails or passes its deadline': ['worker tells: job-stop-failed'],
+  'notify: nothing up, or other fence': ['worker drops: not-up', 'worker drops: stopping', 'worker tells: notify-failed'],
+  'confirm: that fence is up': ['worker, confirm: confirmed'],
+  'resync page': [
+    ...['running', 'starting', 'unrecognized', 'succeeded', 'failed', 'start-failed', 'stopped', 'released', 'refused'].map(
+      (state) => `worker, round: ${state}`,
+    ),
+    'worker drops: older-round',
+  ],
+  'hand-back (SIGTERM, drain)': ['worker tells: draining', 'worker tells: job-released', 'worker tells: left'],
+  'inbox gone under a live session': ['worker, session over: no-inbox'],
+  'session over': [
+    ...['expired', 'replaced', 'evicted'].map((reason) => `worker, session over: ${reason}`),
+    'worker tells: overrun',
+    'worker drops: other-session',
+  ],
+  'a round that does not name a key': ['worker: an end is forgotten'],
+};
+
+function linesOf<Row extends TableRow>(
+  { title, rows }: Table<Row>,
+  decided: (row: Row, column: string) => readonly string[],
+): readonly Line[] {
+  return rows.flatMap((row) => {
+    return usedCells(row).map((cell) => ({
+      name: `${title} | ${row.when} | ${cell[0]} → ${cell[1]}`,
+      by: new Set(row.columns.filter((column) => cellOf(row, column) === cell).flatMap((column) => decided(row, column))),
+    }));
+  });
+}
+
+function jobAt(column: string): Job | undefined {
+  return JOBS[column] ?? JOBS_WITH_NEXT[column];
 }

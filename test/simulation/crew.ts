@@ -59,7 +59,10 @@ export class Crew {
       handler: watched(handler, process, checker, tell),
       capacity: this.#capacity,
       skewMs,
-      onEvent: ({ workerId: _, ...event }) => tell(workerId, () => inWords(event)),
+      onEvent: ({ workerId: _, ...event }) => {
+        // Heartbeats that go well are most of what happens, and tell nothing.
+        if (event.type !== 'renewed') tell(workerId, () => inWords(event));
+      },
     });
     const { runtime } = worker;
     const hired = worker;

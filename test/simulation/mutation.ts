@@ -1,11 +1,12 @@
 import { Table } from 'console-table-printer';
 import type { Mutant } from './mutants.ts';
-import { simulate } from './simulate.ts';
+import { type Failure, simulate } from './simulate.ts';
 import { Threads } from './threads.ts';
 
 /** What became of a mutant, and after how many steps. */
 export type Verdict =
-  | { readonly outcome: 'caught'; readonly by: string; readonly what: string; readonly steps: number; readonly world: number }
+  /** `failure`: of the world in which a guarantee broke; none where the code broke down. */
+  | { readonly outcome: 'caught'; readonly by: string; readonly what: string; readonly steps: number; readonly failure?: Failure }
   | { readonly outcome: 'survived'; readonly steps: number };
 
 export interface Try {
@@ -38,10 +39,10 @@ export async function tried({ edits, profile = PROFILE, steps = STEPS }: Mutant,
     const [failure] = result.failures;
     if (!failure) return { outcome: 'survived', steps: result.steps };
     const { guarantee, what } = failure.violation;
-    return { outcome: 'caught', by: guarantee, what, steps: result.steps, world: failure.seed };
+    return { outcome: 'caught', by: guarantee, what, steps: result.steps, failure };
   } catch (error) {
     // The code broke down, or did not come to an end.
-    return { outcome: 'caught', by: 'a crash', what: String(error), steps: so, world: seed };
+    return { outcome: 'caught', by: 'a crash', what: String(error), steps: so };
   }
 }
 
@@ -77,7 +78,11 @@ export function tableOf(tries: readonly Try[]): string {
     const { name, profile = PROFILE } = mutant;
     const steps = verdict.steps.toLocaleString('en');
     const row = { mutant: name, profile, steps };
-    table.addRow(verdict.outcome === 'caught' ? { ...row, by: verdict.by, world: verdict.world } : { ...row, by: '✗ survived', world: '' });
+    table.addRow(
+      verdict.outcome === 'caught'
+        ? { ...row, by: verdict.by, world: verdict.failure?.seed ?? '' }
+        : { ...row, by: '✗ survived', world: '' },
+    );
   }
   return table.render();
 }

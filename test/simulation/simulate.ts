@@ -3,7 +3,19 @@ import { Random } from '../../lib/testing/random.ts';
 import type { Profile } from './profiles.ts';
 import { World, type WorldOptions, type WorldResult } from './world.ts';
 
-export type RunWorld = (options: WorldOptions) => Promise<WorldResult>;
+/** A world to run, as plain data. */
+export interface Task extends Omit<WorldOptions, 'without'> {
+  /** Of all that would go wrong or be asked for, only this happens, by the names of the incidents. */
+  readonly only?: readonly string[];
+}
+
+/** `met`: what was decided, by name, where somebody notes it. */
+export type RunWorld = (task: Task) => Promise<WorldResult & { readonly met?: ReadonlyMap<string, number> }>;
+
+export const inThisThread: RunWorld = ({ only, ...options }) => {
+  const kept = only && new Set(only);
+  return new World({ ...options, ...(kept && { without: (incident) => !kept.has(incident) }) }).run();
+};
 
 export interface SimulateOptions {
   /** Everything follows from it, however many worlds run at once. */
@@ -17,7 +29,8 @@ export interface SimulateOptions {
   readonly atOnce?: number;
   /** Goes on with the next world after one that failed. */
   readonly keepsGoing?: boolean;
-  readonly onWorld?: (so: SimulationResult) => void;
+  /** Called after each world, and waited for. */
+  readonly onWorld?: (so: SimulationResult) => void | Promise<void>;
 }
 
 export interface SimulationResult {
@@ -25,6 +38,7 @@ export interface SimulationResult {
   readonly worlds: number;
   readonly injected: ReadonlyMap<string, number>;
   readonly rules: ReadonlyMap<string, number>;
+  readonly met: ReadonlyMap<string, number>;
   readonly failures: readonly Failure[];
 }
 
@@ -36,14 +50,12 @@ export interface Failure {
   readonly steps: number;
 }
 
-export const inThisThread: RunWorld = (options) => new World(options).run();
-
 /** World after world, the first of them by `seed` itself, until so many steps were run or one of them breaks a guarantee. */
 export async function simulate(options: SimulateOptions): Promise<SimulationResult> {
   const { seed, steps, profiles, run = inThisThread, atOnce = 1, keepsGoing = false, onWorld } = options;
   const seeds = new Random(seed);
-  const [injected, rules] = [new Map<string, number>(), new Map<string, number>()];
-  let so: SimulationResult = { steps: 0, worlds: 0, injected, rules, failures: [] };
+  const [injected, rules, met] = [new Map<string, number>(), new Map<string, number>(), new Map<string, number>()];
+  let so: SimulationResult = { steps: 0, worlds: 0, injected, rules, met, failures: [] };
   let begun = 0;
   const next = () => {
     const of = { seed: begun === 0 ? seed : seeds.seed(), profile: profiles[begun % profiles.length] as Profile };
@@ -61,24 +73,35 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
     ahead.push(next());
     add(injected, world.injected);
     add(rules, world.rules);
+    add(met, world.met ?? new Map());
     const failures = violation ? [...so.failures, { ...of, violation, steps: world.steps }] : so.failures;
     so = { ...so, steps: so.steps + world.steps, worlds: so.worlds + 1, failures };
-    onWorld?.(so);
+    await onWorld?.(so);
   }
   return so;
 }
 
 /** The same world once more, this time with its story. */
-export async function describeFailure({ seed, profile, violation }: Failure, run: RunWorld = inThisThread): Promise<string> {
-  const again = await run({ seed, profile, keepLines: 4000 });
+export async function describeFailure(
+  { seed, profile, violation }: Failure,
+  run: RunWorld = inThisThread,
+  task: Task = { seed, profile },
+): Promise<string> {
+  const again = await run({ ...task, keepLines: 4000 });
   if (!again.violation)
     throw new Error(`world ${seed} (${profile}) broke a guarantee, and did not when it was run again: it is not deterministic`);
   return [
     ...again.story,
     '',
     `${violation.guarantee} was broken: ${violation.what}`,
-    `seed ${seed}, profile ${profile}; again with: npm run simulate -- --seed ${seed} --steps 1 --profile ${profile}`,
+    `seed ${seed}, profile ${profile}; again with: npm run simulate -- ${replayOf(task)}`,
   ].join('\n');
+}
+
+/** The options of the command line that run it. */
+export function replayOf({ seed, profile, workers, keys, only }: Task): string {
+  const counts = Object.entries({ workers, keys }).flatMap(([name, count]) => (count === undefined ? [] : [`--${name} ${count}`]));
+  return [`--seed ${seed} --steps 1 --profile ${profile}`, ...counts, ...(only ? [`--only '${only.join(',')}'`] : [])].join(' ');
 }
 
 function add(sums: Map<string, number>, counts: ReadonlyMap<string, number>): void {

@@ -1,21 +1,22 @@
 import { Worker } from 'node:worker_threads';
-import type { RunWorld } from './simulate.ts';
-import type { ThreadData } from './thread.ts';
+import type { RunWorld, Task } from './simulate.ts';
+import type { ThreadData, ThreadResult } from './thread.ts';
 import type { Edit } from './transform.ts';
-import type { WorldOptions, WorldResult } from './world.ts';
 
 export interface ThreadsOptions {
   /** How many threads; each runs one world at a time. */
   readonly size: number;
   /** What the threads load otherwise than it is written. */
   readonly edits?: readonly Edit[];
+  /** Whether the threads note what is decided; they are a little slower then. */
+  readonly probes?: boolean;
   /** How long one world may take before its thread is given up on, ms; by default, as long as it likes. */
   readonly worldTimeoutMs?: number;
 }
 
 interface Waiting {
-  readonly options: WorldOptions;
-  readonly resolve: (result: WorldResult) => void;
+  readonly task: Task;
+  readonly resolve: (result: ThreadResult) => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -26,16 +27,16 @@ export class Threads implements AsyncDisposable {
   readonly #idle: Thread[] = [];
   readonly #threads: readonly Thread[];
 
-  constructor({ size, edits = [], worldTimeoutMs }: ThreadsOptions) {
+  constructor({ size, edits = [], probes = false, worldTimeoutMs }: ThreadsOptions) {
     this.#timeoutMs = worldTimeoutMs;
-    this.#threads = Array.from({ length: size }, () => new Thread({ edits }));
+    this.#threads = Array.from({ length: size }, () => new Thread({ edits, probes }));
     this.#idle.push(...this.#threads);
   }
 
   /** Rejects where the world's code threw what nobody caught, or did not come to its end in time. */
-  readonly run: RunWorld = (options) => {
-    const { promise, resolve, reject } = Promise.withResolvers<WorldResult>();
-    this.#waiting.push({ options, resolve, reject });
+  readonly run: RunWorld = (task) => {
+    const { promise, resolve, reject } = Promise.withResolvers<ThreadResult>();
+    this.#waiting.push({ task, resolve, reject });
     this.#next();
     return promise;
   };
@@ -43,9 +44,9 @@ export class Threads implements AsyncDisposable {
   #next(): void {
     const thread = this.#waiting.length > 0 ? this.#idle.shift() : undefined;
     if (!thread) return;
-    const { options, resolve, reject } = this.#waiting.shift() as Waiting;
+    const { task, resolve, reject } = this.#waiting.shift() as Waiting;
     void thread
-      .run(options, this.#timeoutMs)
+      .run(task, this.#timeoutMs)
       .then(resolve, reject)
       .then(() => {
         this.#idle.push(thread);
@@ -69,17 +70,17 @@ class Thread {
     });
   }
 
-  run(options: WorldOptions, timeoutMs: number | undefined): Promise<WorldResult> {
+  run(task: Task, timeoutMs: number | undefined): Promise<ThreadResult> {
     const worker = this.#worker;
-    const { promise, resolve, reject } = Promise.withResolvers<WorldResult>();
+    const { promise, resolve, reject } = Promise.withResolvers<ThreadResult>();
     if (this.#broken) return Promise.reject(this.#broken);
-    const late = timeoutMs !== undefined && setTimeout(() => fail(new Error(`world ${options.seed} did not come to an end`)), timeoutMs);
+    const late = timeoutMs !== undefined && setTimeout(() => fail(new Error(`world ${task.seed} did not come to an end`)), timeoutMs);
     const fail = (error: Error) => {
       this.#broken = error;
       void worker.terminate();
       end(() => reject(error));
     };
-    const succeed = (result: WorldResult) => end(() => resolve(result));
+    const succeed = (result: ThreadResult) => end(() => resolve(result));
     const end = (settle: () => void) => {
       if (late) clearTimeout(late);
       worker.off('error', fail);
@@ -88,7 +89,7 @@ class Thread {
     };
     worker.once('error', fail);
     worker.once('message', succeed);
-    worker.postMessage(options);
+    worker.postMessage(task);
     return promise;
   }
 
