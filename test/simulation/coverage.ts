@@ -45,9 +45,10 @@ export function linesOfTables(): readonly Line[] {
       const of = { ...context(), ...(workers && { workers }) };
       return job ? ops.flatMap((op) => MET.decideOwnerLost([job, op, of], decideOwnerLost(job, op, of))) : [];
     }),
-    ...linesOf(entryTable, ({ entry, asked, by, row, dispatch: read }, column) => {
+    ...linesOf(entryTable, ({ entry, asked, by, row, dispatch: read, pool = 'open' }, column) => {
       const job = jobAt(column);
-      const snapshot = { ...(job && { job }), ...(row && { row }), ...(read && { dispatch: read }) };
+      const records = { ...(job && { job }), ...(row && { row }), ...(read && { dispatch: read }) };
+      const snapshot = { ...records, pool: { state: pool, generation: 1 } };
       const answering = { ...by, at: 500, ...(asked && { asked }) };
       return MET.decideEntry([snapshot, entry, answering, context()], decideEntry(snapshot, entry, answering, context()));
     }),
