@@ -642,8 +642,8 @@ const WORKER: readonly Mutant[] = [
   mutant('a start below a fence that ended runs', FENCES, ['if (ends.reach(fence)) {', 'if (false) {']),
   mutant('a draining worker starts', FENCES, ["if (isDraining) return { do: 'refuse', refusal: { reason: 'draining' } };", '']),
   mutant('a stop of an unknown fence does not end it', LANE, [
-    'this.ends.sweep({ upTo: command.fence, answer, reason });',
-    'if (!this.#life) return this.#host.report(ended(answer, this.#fact(command, command.fence), reason));\n      this.ends.sweep({ upTo: command.fence, answer, reason });',
+    'this.ends.cutOff({ upTo: command.fence, answer, reason });',
+    'if (!this.#life) return this.#host.report(ended(answer, this.#fact(command, command.fence), reason));\n      this.ends.cutOff({ upTo: command.fence, answer, reason });',
   ]),
   mutant('a refusal does not end its fence', LANE, [
     "this.#remember({ type: 'refused', ...this.#fact(command, fence), ...refusal });",
