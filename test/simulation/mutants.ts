@@ -461,7 +461,7 @@ const ROUNDS_AND_LEASES: readonly Mutant[] = [
   mutant('a round settles after its commit', PAGE, ['checksOwner: false, settlesInCommit: true }', 'checksOwner: false }']),
   mutant('what was not up yet when it was asked about is lost', ENTRY, [
     "if (!asked.running || job.status === 'assigned') {",
-    "if ((!asked.running && job.status === 'stopping') || job.status === 'assigned') {",
+    "if (job.status === 'assigned') {",
   ]),
   mutant('a job whose handler is not there is never lost', ENTRY, [
     "case 'running':\n    case 'releasing': {\n      const next = pending",
@@ -487,14 +487,31 @@ const ROUNDS_AND_LEASES: readonly Mutant[] = [
     '    default:\n      return decideReport(snapshot, asReport(entry, answering), context);',
     "    default:\n      return { rule: 'nothing' };",
   ]),
-  mutant('an active row is never stamped', SWEEP, ['present, { generation, auditAt });', 'present, { auditAt });']),
-  mutant('a job that waits is never asked for', SWEEP, ['.slice(0, free);', '.slice(0, 0);']),
+  {
+    name: 'an active row is never stamped',
+    edits: [
+      {
+        file: SWEEP,
+        find: 'await workers.change(workerId, present, { generation, auditAt });',
+        replace: 'await workers.change(workerId, present, { auditAt });',
+      },
+      {
+        file: 'lib/pool/handle-report.ts',
+        find: "states: ['active', 'draining'] }, { generation });",
+        replace: "states: ['active', 'draining'] }, {});",
+      },
+    ],
+  },
+  mutant('a job that waits is never asked for', SWEEP, ['againAt <= now).slice(0, free);', 'againAt <= now).slice(0, 0);']),
   mutant('a silent worker is never asked', SWEEP, ['return now - look.at >= leaseMs / 2;', 'return false;']),
   mutant('a revoked worker whose execution died is never lost', SWEEP, [
-    "this.#isFirstPass && (row.state === 'revoked' ||",
-    'this.#isFirstPass && (false ||',
+    "(row.state === 'revoked' || (await this.#isNamed(row)))",
+    '(await this.#isNamed(row))',
   ]),
-  mutant('the jobs of a row that is lost are not reassigned by the sweep', SWEEP, ['return items.length > 0;', 'return false;']),
+  mutant('the jobs of a row that is lost are not reassigned by the sweep', SWEEP, [
+    "(row.state === 'revoked' || (await this.#isNamed(row)))",
+    "row.state === 'revoked'",
+  ]),
 ];
 
 const RESTORATION: readonly Mutant[] = (
