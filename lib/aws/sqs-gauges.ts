@@ -30,7 +30,7 @@ export function sqsGauges({ sqs, config }: SqsGaugesOptions): QueueGauges {
   };
 }
 
-function depthParams(QueueUrl: string): GetQueueAttributesCommandInput {
+export function depthParams(QueueUrl: string): GetQueueAttributesCommandInput {
   return {
     QueueUrl,
     AttributeNames: ['ApproximateNumberOfMessages', 'ApproximateNumberOfMessagesNotVisible', 'ApproximateNumberOfMessagesDelayed'],

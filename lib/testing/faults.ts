@@ -159,7 +159,7 @@ export class Faults implements Network {
       batchSize: this.#random.between(1, 10),
       delayMs: this.#random.between(0, 30),
       timeoutMs: zombie
-        ? this.#random.between(2_000, 30_000)
+        ? this.#random.between(2_000, FUNCTION_TIMEOUT_MS)
         : this.#happens('timed-out')
           ? this.#random.between(20, 2_000)
           : FUNCTION_TIMEOUT_MS,

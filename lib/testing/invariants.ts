@@ -70,7 +70,8 @@ export class Checker {
   readonly #truth = new Map<string, Truth>();
   readonly #stopsAsked = new Set<string>();
   /** The highest fence that was given when the key's record was last deleted, and when that was. */
-  readonly #orphans = new Map<string, { readonly fence: number; readonly at: number }>();
+  readonly #orphans = new Map<string, { readonly fence: number; readonly at: number; readonly isHeldBack: boolean }>();
+  #isHeldBack = false;
   readonly #lost = { record: new Set<string>(), job: new Set<string>(), request: new Set<string>() };
 
   constructor(options: CheckerOptions) {
@@ -117,6 +118,13 @@ export class Checker {
     for (const dispatchId of named) if (dispatchId !== undefined) this.#lost.request.add(dispatchId);
   }
 
+  /** A table is put back while nothing is assigned: nobody may start beside an orphan of this until the pool is recovered, nor after it. */
+  heldBack(putBack: () => void): void {
+    this.#isHeldBack = true;
+    putBack();
+    this.#isHeldBack = false;
+  }
+
   /** The record of the key was deleted since then. */
   isOrphanSince(key: string, at: number): boolean {
     return (this.#orphans.get(key)?.at ?? -1) > at;
@@ -142,8 +150,10 @@ export class Checker {
 
   readonly job = (key: string, before: Job | undefined, after: Job | undefined): void => {
     if (!after) {
-      const fence = Math.max(this.#fences.get(key) ?? 0, this.#orphans.get(key)?.fence ?? 0);
-      this.#orphans.set(key, { fence, at: this.#options.scheduler.now() });
+      const orphan = this.#orphans.get(key);
+      const fence = Math.max(this.#fences.get(key) ?? 0, orphan?.fence ?? 0);
+      const isHeldBack = this.#isHeldBack && (orphan?.isHeldBack ?? true);
+      this.#orphans.set(key, { fence, at: this.#options.scheduler.now(), isHeldBack });
       this.#fences.delete(key);
       if (before) this.#lost.job.add(before.dispatchId);
       if (before?.next !== undefined) this.#lost.job.add(before.next);
@@ -265,7 +275,7 @@ export class Checker {
         this.check(false, 'nobody starts what runs there already', beside);
       } else if (this.#isExcused(other.process))
         this.check(fence > other.fence, 'beside a handler that could not know, the fence protects', beside);
-      else if (this.#isOrphan(key, fence) || this.#isOrphan(key, other.fence))
+      else if (!this.#orphans.get(key)?.isHeldBack && (this.#isOrphan(key, fence) || this.#isOrphan(key, other.fence)))
         this.check(fence !== other.fence, 'beside a handler whose record was deleted, a fence protects', beside);
       else if (!isExcused) {
         isAlone = false;

@@ -164,11 +164,11 @@ export class MemoryQueue {
     return this.#kept().map(seen);
   }
 
-  /** Takes everything off, as an operator's redrive or purge does. */
-  takeAll(): readonly NewMessage[] {
-    const taken = this.#kept().map(({ message }) => message);
-    this.#held = [];
-    return taken;
+  /** Takes messages off, all of them by default, as an operator's redrive or purge does. */
+  takeAll(match: (message: QueuedMessage) => boolean = () => true): readonly NewMessage[] {
+    const taken = new Set(this.#kept().filter((held) => match(seen(held))));
+    this.#held = this.#held.filter((held) => !taken.has(held));
+    return [...taken].map(({ message }) => message);
   }
 
   /** When `receive` has something to return next; undefined: not before something is sent. */

@@ -461,7 +461,7 @@ const ROUNDS_AND_LEASES: readonly Mutant[] = [
   mutant('a round settles after its commit', PAGE, ['checksOwner: false, settlesInCommit: true }', 'checksOwner: false }']),
   mutant('what was not up yet when it was asked about is lost', ENTRY, [
     "if (!asked.running || job.status === 'assigned') {",
-    "if (job.status === 'assigned') {",
+    "if ((!asked.running && job.status === 'stopping') || job.status === 'assigned') {",
   ]),
   mutant('a job whose handler is not there is never lost', ENTRY, [
     "case 'running':\n    case 'releasing': {\n      const next = pending",
@@ -487,31 +487,14 @@ const ROUNDS_AND_LEASES: readonly Mutant[] = [
     '    default:\n      return decideReport(snapshot, asReport(entry, answering), context);',
     "    default:\n      return { rule: 'nothing' };",
   ]),
-  {
-    name: 'an active row is never stamped',
-    edits: [
-      {
-        file: SWEEP,
-        find: 'await workers.change(workerId, present, { generation, auditAt });',
-        replace: 'await workers.change(workerId, present, { auditAt });',
-      },
-      {
-        file: 'lib/pool/handle-report.ts',
-        find: "states: ['active', 'draining'] }, { generation });",
-        replace: "states: ['active', 'draining'] }, {});",
-      },
-    ],
-  },
-  mutant('a job that waits is never asked for', SWEEP, ['againAt <= now).slice(0, free);', 'againAt <= now).slice(0, 0);']),
+  mutant('an active row is never stamped', SWEEP, ['present, { generation, auditAt });', 'present, { auditAt });']),
+  mutant('a job that waits is never asked for', SWEEP, ['.slice(0, free);', '.slice(0, 0);']),
   mutant('a silent worker is never asked', SWEEP, ['return now - look.at >= leaseMs / 2;', 'return false;']),
   mutant('a revoked worker whose execution died is never lost', SWEEP, [
-    "(row.state === 'revoked' || (await this.#isNamed(row)))",
-    '(await this.#isNamed(row))',
+    "this.#isFirstPass && (row.state === 'revoked' ||",
+    'this.#isFirstPass && (false ||',
   ]),
-  mutant('the jobs of a row that is lost are not reassigned by the sweep', SWEEP, [
-    "(row.state === 'revoked' || (await this.#isNamed(row)))",
-    "row.state === 'revoked'",
-  ]),
+  mutant('the jobs of a row that is lost are not reassigned by the sweep', SWEEP, ['return items.length > 0;', 'return false;']),
 ];
 
 const RESTORATION: readonly Mutant[] = (
@@ -659,8 +642,8 @@ const WORKER: readonly Mutant[] = [
   mutant('a start below a fence that ended runs', FENCES, ['if (ends.reach(fence)) {', 'if (false) {']),
   mutant('a draining worker starts', FENCES, ["if (isDraining) return { do: 'refuse', refusal: { reason: 'draining' } };", '']),
   mutant('a stop of an unknown fence does not end it', LANE, [
-    'this.ends.cutOff({ upTo: command.fence, answer, reason });',
-    'if (!this.#life) return this.#host.report(ended(answer, this.#fact(command, command.fence), reason));\n      this.ends.cutOff({ upTo: command.fence, answer, reason });',
+    'this.ends.sweep({ upTo: command.fence, answer, reason });',
+    'if (!this.#life) return this.#host.report(ended(answer, this.#fact(command, command.fence), reason));\n      this.ends.sweep({ upTo: command.fence, answer, reason });',
   ]),
   mutant('a refusal does not end its fence', LANE, [
     "this.#remember({ type: 'refused', ...this.#fact(command, fence), ...refusal });",

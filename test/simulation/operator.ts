@@ -5,6 +5,9 @@ import type { Random } from '../../lib/testing/random.ts';
 import { encodeRequest, parseRequest } from '../../lib/wire/index.ts';
 import type { Scene } from './scene.ts';
 
+/** A request that failed so often without a fault will not succeed. */
+const HOPELESS = 8;
+
 /**
  * Whoever sees to the pool: puts back what was dead-lettered, sees to workers, moves jobs, closes the pool, deploys it with another lease.
  * What a client can do is done by one, over the network, and now and then its process dies over it.
@@ -128,6 +131,23 @@ export class Operator {
       if (status !== 'assigned' || dispatches.hasPayload(dispatchId) || this.#isGivenUp(`start of ${dispatchId}`)) continue;
       this.#stop(key);
     }
+  }
+
+  /**
+   * A stop of what is not on record, or an assignment of what has no payload, is tried again for a quarter of an hour and blocks its key: nobody
+   * waits so long for what cannot be.
+   */
+  forgetTheHopeless(): void {
+    const { requests } = this.#scene.pool.services;
+    const first = new Map(
+      requests
+        .messages()
+        .toReversed()
+        .map(({ group, id }) => [group, id]),
+    );
+    requests.takeAll(
+      ({ id, group, body, receiveCount }) => receiveCount >= HOPELESS && first.get(group) === id && /"op":"(stop|assign)"/.test(body),
+    );
   }
 
   #setPool(state: 'open' | 'closed' | 'recovering'): void {

@@ -72,7 +72,7 @@ const PROCESSES: FaultRates = {
 };
 
 const OF_NETWORK: MishapRates = { cutOff: 1.5, operator: 3, badMessage: 8, redrive: 6, close: 20, purge: 20 };
-const OF_RECORDS: MishapRates = { loseRecord: 1, operator: 2, restoreTable: 8 };
+const OF_RECORDS: MishapRates = { loseRecord: 0.25, operator: 1, restoreTable: 2.5 };
 const OF_PROCESSES: MishapRates = { kill: 4, restart: 4, freeze: 2, drain: 4, move: 1.5, setClock: 4, operator: 3, deploy: 15 };
 
 /**

@@ -1,7 +1,8 @@
-import type { RecoverReport } from '../../lib/client/recover.ts';
+import type { RecoverReport, RecoverWait } from '../../lib/client/recover.ts';
 import type { StartedDispatch } from '../../lib/pool/dispatch.ts';
 import { PoolError } from '../../lib/pool/errors.ts';
 import { isSame } from '../../lib/testing/invariants.ts';
+import type { MemoryServices } from '../../lib/testing/memory-services.ts';
 import { Random } from '../../lib/testing/random.ts';
 import type { Scene } from './scene.ts';
 
@@ -10,6 +11,12 @@ interface Restored {
   readonly at: number;
   /** Dispatches whose end was on record, and which run again by what was put back. */
   readonly endsLost: readonly StartedDispatch[];
+}
+
+interface Backup {
+  readonly table: 'jobs' | 'workers';
+  readonly at: number;
+  readonly putBack: ReturnType<MemoryServices['backup']>;
 }
 
 const KEPT = 12;
@@ -25,9 +32,11 @@ const RECOVER_TIMEOUT_MS = 15 * 60_000;
 export class Restorations {
   readonly #scene: Scene;
   readonly #random: Random;
-  readonly #backups: { readonly table: 'jobs' | 'workers'; readonly at: number; readonly putBack: () => void }[] = [];
+  readonly #backups: Backup[] = [];
   #restored: Restored | undefined;
   #isRecovering = false;
+  /** Restorations that no recovery had a hand in. */
+  #surprises = 0;
   #operators = 0;
 
   constructor(scene: Scene, random: Random) {
@@ -41,17 +50,32 @@ export class Restorations {
     return this.#isRecovering;
   }
 
-  /** Puts back one table, now and then both. False: there was no backup. */
+  /** Has one table put back, or both: at once, or by the recovery itself, once nothing is assigned any more. False: there was no backup. */
   restore(random: Random): boolean {
-    const { scheduler, leaseMs, pool, tell } = this.#scene;
+    const { scheduler, leaseMs, checker } = this.#scene;
     // Restored once more before it was recovered, now and then.
     if (this.#backups.length === 0 || (this.#isRecovering && random.chance(0.8))) return false;
+    const tables = random.pick([['jobs'], ['jobs'], ['workers'], ['jobs', 'workers']] as const);
+    const backups = tables.map((table) => random.pick(this.#backups.filter((each) => each.table === table)));
+    const isHeldBack = !this.#isRecovering && random.chance(0.5);
+    const putBack = async () => checker.heldBack(() => this.#putBack(backups, true));
+    if (!isHeldBack) {
+      this.#surprises += 1;
+      this.#putBack(backups, false);
+    }
+    if (this.#isRecovering) return true;
+    this.#isRecovering = true;
+    const afterMs = random.between(0, random.pick([100, leaseMs]));
+    scheduler.after(afterMs, () => this.#recover(new Random(random.seed()), isHeldBack ? { putBack } : {}));
+    return true;
+  }
+
+  #putBack(backups: readonly Backup[], leavesPool: boolean): void {
+    const { scheduler, pool, tell } = this.#scene;
     const ended = pool.services.dispatches.all().filter(({ status }) => status === 'ended');
-    const tables = new Set(random.pick([['jobs'], ['jobs'], ['workers'], ['jobs', 'workers']]));
-    for (const table of tables) {
-      const backup = random.pick(this.#backups.filter((each) => each.table === table));
-      tell('somebody', () => `restores the table of ${table} to ${scheduler.now() - backup.at} ms ago`);
-      backup.putBack();
+    for (const { table, at, putBack } of backups) {
+      tell('somebody', () => `restores the table of ${table} to ${scheduler.now() - at} ms ago`);
+      putBack({ leavesPool });
     }
     const { jobs, dispatches } = pool.services;
     const endsLost = ended.flatMap(({ dispatchId, key }) => {
@@ -60,11 +84,6 @@ export class Restorations {
       return record?.status === 'started' && job?.status === 'running' && job.dispatchId === dispatchId ? [record] : [];
     });
     this.#restored = { at: scheduler.now(), endsLost };
-    if (this.#isRecovering) return true;
-    this.#isRecovering = true;
-    const afterMs = random.between(0, random.pick([100, leaseMs]));
-    scheduler.after(afterMs, () => this.#recover(new Random(random.seed())));
-    return true;
   }
 
   #backUp(): void {
@@ -76,20 +95,25 @@ export class Restorations {
     scheduler.after(this.#random.between(1, leaseMs), () => this.#backUp());
   }
 
-  #recover(random: Random): void {
+  #recover(random: Random, how: Pick<RecoverWait, 'putBack'>): void {
     const { scheduler, pool, isCalm, tell } = this.#scene;
     const name = `recoverer-${++this.#operators}`;
     const client = pool.connect(name);
+    const surprises = this.#surprises;
+    let isOver = false;
+    const again = () => {
+      if (!isOver) this.#recover(random, how);
+      isOver = true;
+    };
     tell(name, () => 'has the pool recovered');
-    const begun = this.#restored;
-    const again = () => this.#recover(random);
-    client.pool.recover({ timeoutMs: RECOVER_TIMEOUT_MS }).then(
+    client.pool.recover({ timeoutMs: RECOVER_TIMEOUT_MS, ...how }).then(
       (report) => {
         tell(name, () => `hears ${JSON.stringify(report)}`);
         // What was restored since, this one may not have seen.
-        if (begun !== this.#restored) return again();
+        if (surprises !== this.#surprises) return again();
+        isOver = true;
         this.#isRecovering = false;
-        if (begun) this.#judge(report, begun);
+        if (this.#restored) this.#judge(report, this.#restored);
       },
       (error: unknown) => {
         if (!(error instanceof PoolError)) throw error;

@@ -227,6 +227,7 @@ export class World {
       this.#operator.redrive();
       if (['lost', 'loseRecord', 'restoreTable', 'purge'].some((kind) => faults.injected.has(kind))) this.#operator.ask();
       this.#operator.stopWhatCannotStart();
+      this.#operator.forgetTheHopeless();
       const isOperated = this.#operator.isAtWork || this.#restorations.isRecovering;
       left = isOperated ? 'an operator is at work' : unrest(this.#scene, this.#crew);
       return left === undefined || scheduler.now() >= until;
