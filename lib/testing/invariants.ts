@@ -66,7 +66,8 @@ export class Checker {
   readonly #fences = new Map<string, number>();
   readonly #handlers = new Map<string, Set<LiveHandler>>();
   readonly #renewedAt = new Map<Process, number>();
-  readonly #leases = new Map<Process, number>();
+  /** As what the process registered last. */
+  readonly #rows = new Map<Process, WorkerRow>();
   readonly #truth = new Map<string, Truth>();
   readonly #stopsAsked = new Set<string>();
   /** The highest fence that was given when the key's record was last deleted, and when that was. */
@@ -228,7 +229,8 @@ export class Checker {
     if (after.state !== 'lost' || before?.state === 'lost') return;
     const { scheduler } = this.#options;
     for (const [process, sentAt] of this.#renewedAt) {
-      if (process.name !== workerId) continue;
+      // Another process of that id may have had it before.
+      if (process.name !== workerId || (this.#rows.get(process)?.session ?? after.session) !== after.session) continue;
       const leaseMs = this.#leaseOf(process);
       const what = () =>
         `${workerId} was declared lost ${scheduler.now() - sentAt} ms after what it sent last renewed its lease of ${leaseMs} ms`;
@@ -365,7 +367,7 @@ export class Checker {
       'value' in result &&
       (method === 'register' || (method === 'heartbeat' && (result.value as { outcome: string }).outcome === 'renewed'));
     if (!isRenewal) return;
-    if (method === 'register' && args[0]) this.#leases.set(by, (args[0] as WorkerRow).leaseMs);
+    if (method === 'register' && args[0]) this.#rows.set(by, args[0] as WorkerRow);
     const { scheduler } = this.#options;
     const leaseMs = this.#leaseOf(by);
     // What was sent before the last that succeeded renews nothing, nor what is answered when the lease is given up already.
@@ -401,7 +403,7 @@ export class Checker {
   }
 
   #leaseOf(process: Process): number {
-    return this.#leases.get(process) ?? this.#options.leaseMs;
+    return this.#rows.get(process)?.leaseMs ?? this.#options.leaseMs;
   }
 
   /** Judges once more whether a claim holds. */

@@ -39,6 +39,7 @@ export interface SimulationResult {
   readonly injected: ReadonlyMap<string, number>;
   readonly rules: ReadonlyMap<string, number>;
   readonly met: ReadonlyMap<string, number>;
+  readonly judged: ReadonlyMap<string, number>;
   readonly failures: readonly Failure[];
 }
 
@@ -54,8 +55,9 @@ export interface Failure {
 export async function simulate(options: SimulateOptions): Promise<SimulationResult> {
   const { seed, steps, profiles, run = inThisThread, atOnce = 1, keepsGoing = false, onWorld } = options;
   const seeds = new Random(seed);
-  const [injected, rules, met] = [new Map<string, number>(), new Map<string, number>(), new Map<string, number>()];
-  let so: SimulationResult = { steps: 0, worlds: 0, injected, rules, met, failures: [] };
+  const counts = () => new Map<string, number>();
+  const [injected, rules, met, judged] = [counts(), counts(), counts(), counts()];
+  let so: SimulationResult = { steps: 0, worlds: 0, injected, rules, met, judged, failures: [] };
   let begun = 0;
   const next = () => {
     const of = { seed: begun === 0 ? seed : seeds.seed(), profile: profiles[begun % profiles.length] as Profile };
@@ -73,6 +75,7 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
     ahead.push(next());
     add(injected, world.injected);
     add(rules, world.rules);
+    add(judged, world.judged);
     add(met, world.met ?? new Map());
     const failures = violation ? [...so.failures, { ...of, violation, steps: world.steps }] : so.failures;
     so = { ...so, steps: so.steps + world.steps, worlds: so.worlds + 1, failures };

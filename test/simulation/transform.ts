@@ -10,7 +10,7 @@ export interface Edit {
   readonly replace: string;
 }
 
-const ROOT = new URL('../../', import.meta.url);
+export const ROOT = new URL('../../', import.meta.url);
 
 /** Whatever this thread loads from now on is loaded with these changes. */
 export function transformOnLoad(edits: readonly Edit[]): void {
@@ -35,7 +35,7 @@ export function assertFits(edit: Edit): void {
   edited(readFileSync(new URL(edit.file, ROOT), 'utf8'), edit);
 }
 
-function edited(source: string, { file, find, replace }: Edit): string {
+export function edited(source: string, { file, find, replace }: Edit): string {
   const times = source.split(find).length - 1;
   if (times !== 1) throw new Error(`${file}: what is to be replaced occurs ${times} times, not once: ${find}`);
   return source.replace(find, () => replace);
