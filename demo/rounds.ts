@@ -22,18 +22,27 @@ export class Rounds implements Disposable {
 
   /** Result → rounds, of all executions but those named. */
   async tally(before: readonly string[]): Promise<Readonly<Record<string, number>>> {
-    const results: string[] = [];
+    const results: Result[] = [];
     for (const executionArn of await this.executions()) {
       if (before.includes(executionArn)) continue;
       for await (const { events = [] } of paginateGetExecutionHistory({ client: this.#client }, { executionArn }))
         results.push(...events.flatMap(resultsOf));
     }
-    return tallyOf(results);
+    // Two executions may find the same session lost, and it was lost once.
+    const isFirst = ({ result, session }: Result, index: number) =>
+      results.findIndex((other) => other.result === result && other.session === session) === index;
+    return tallyOf(results.filter((each, index) => each.result !== 'lost' || isFirst(each, index)).map(({ result }) => result));
   }
 
   [Symbol.dispose](): void {
     this.#client.destroy();
   }
+}
+
+/** Of one round, with one session. */
+interface Result {
+  readonly session: string;
+  readonly result: string;
 }
 
 /** What the step that follows its expiry says of a round. */
@@ -46,9 +55,12 @@ const expired: Readonly<Record<string, string>> = {
 };
 
 /** A round is over where the machine was woken, or where its time was judged to be up. */
-function resultsOf({ stateEnteredEventDetails: entered, stateExitedEventDetails: exited }: HistoryEvent): readonly string[] {
-  if (entered?.name === 'Woken') return [JSON.parse(entered.input ?? '{}').woken.result];
+function resultsOf({ stateEnteredEventDetails: entered, stateExitedEventDetails: exited }: HistoryEvent): readonly Result[] {
+  if (entered?.name === 'Woken') {
+    const { session, woken } = JSON.parse(entered.input ?? '{}');
+    return [{ session, result: woken.result }];
+  }
   if (exited?.name !== 'Expire') return [];
-  const { next } = JSON.parse(exited.output ?? '{}').step;
-  return [expired[next] ?? next];
+  const { session, step } = JSON.parse(exited.output ?? '{}');
+  return [{ session, result: expired[step.next] ?? step.next }];
 }
