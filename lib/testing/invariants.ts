@@ -221,8 +221,9 @@ export class Checker {
     this.check(isKept, 'key, payload and fence of a dispatch are kept', changes);
     if (before.status === 'admitted') return;
     this.check(after.status !== 'admitted' && isSame(before.outcome, after.outcome), 'the outcome of a dispatch stays as it is', changes);
-    if (before.status === 'ended')
-      this.check(after.status === 'ended' && isSame(before.end, after.end), 'the end of a dispatch stays as it is', changes);
+    if (after.status !== 'ended' && before.status !== 'ended') return;
+    const isKeptEnd = before.status !== 'ended' || (after.status === 'ended' && isSame(before.end, after.end));
+    this.check(isKeptEnd, 'the end of a dispatch stays as it is', changes);
   };
 
   readonly worker = (workerId: string, before: WorkerRow | undefined, after: WorkerRow): void => {

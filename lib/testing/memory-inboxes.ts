@@ -6,6 +6,8 @@ import { type Disturbance, MemoryQueue } from './memory-queue.ts';
 export interface MemoryInboxesOptions {
   readonly clock: Clock;
   readonly timer: Timer;
+  /** Default: an hour. */
+  readonly retentionMs?: number;
   readonly disturbance?: Disturbance;
 }
 
@@ -25,13 +27,13 @@ export class MemoryInboxes implements CommandSender, Inboxes, InboxKeeper {
 
   async create(session: string): Promise<void> {
     if (this.#bySession.has(session)) return;
-    const { clock, disturbance } = this.#options;
+    const { clock, retentionMs = RETENTION_MS, disturbance } = this.#options;
     const queue = new MemoryQueue({
       name: `inbox-${session}`,
       type: 'fifo',
       clock,
       visibilityMs: VISIBILITY_MS,
-      retentionMs: RETENTION_MS,
+      retentionMs,
       ...(disturbance ? { disturbance } : {}),
     });
     this.#bySession.set(session, queue);

@@ -129,6 +129,7 @@ export class MemoryPool {
       leaseMs: this.leaseMs,
       drainDeadlineMs: place.drainDeadlineMs ?? 25_000,
       stopDeadlineMs: place.stopDeadlineMs ?? 20_000,
+      inboxRetentionMs: this.#options.inboxRetentionMs,
       logger: noLog,
       onEvent: (event) => {
         place.onEvent?.(event);

@@ -23,6 +23,8 @@ export interface MemoryServicesOptions {
   readonly retentionMs?: number;
   /** The pool's; default 30 000. */
   readonly leaseMs?: number;
+  /** How long an inbox keeps a command, ms. Default: an hour. */
+  readonly inboxRetentionMs?: number | undefined;
   readonly lag?: IndexLag;
   readonly disturbance?: { readonly requests?: Disturbance; readonly reports?: Disturbance; readonly inboxes?: Disturbance };
   readonly observe?: { readonly job?: JobObserver; readonly dispatch?: DispatchObserver; readonly worker?: WorkerObserver };
@@ -64,7 +66,7 @@ export class MemoryServices {
     this.jobs = new MemoryJobs({ clock, retentionMs, lag, dispatches: this.dispatches, observe: observe.job });
     this.workers = new MemoryWorkers({ lag, observe: observe.worker });
     this.restores = new MemoryRestores(this);
-    this.inboxes = new MemoryInboxes({ clock, timer, disturbance: disturbance.inboxes });
+    this.inboxes = new MemoryInboxes({ clock, timer, retentionMs: options.inboxRetentionMs, disturbance: disturbance.inboxes });
     const queue = (name: string, type: 'fifo' | 'standard', disturbs?: Disturbance) => {
       const deadLetters = new MemoryQueue({
         name: `dead-${name}s`,

@@ -60,7 +60,7 @@ export function moodyHandler(
     const { promise: done, resolve, reject } = Promise.withResolvers<unknown>();
     let isStopped = false;
     if (random.chance(0.8)) {
-      const lifeMs = random.between(10, Math.round(leaseMs * random.pick([0.02, 0.1, 0.5, 2])));
+      const lifeMs = random.between(10, Math.round(leaseMs * random.pick(conditions.lives)));
       const way = isBad() ? random.below(3) : 0;
       process().after(lifeMs, () => {
         if (isStopped) return;

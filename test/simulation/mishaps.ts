@@ -169,7 +169,8 @@ export class Mishaps {
     const soonMs = () => random.between(0, leaseMs * random.pick([0.02, 0.2, 2]));
     if (isOwned(job) && random.chance(0.7)) scheduler.after(soonMs(), () => operator.resync(job.owner.worker));
     const client = random.pick(clients);
-    if (random.chance(0.5)) scheduler.after(soonMs(), () => client.startAnother(key));
+    if (random.chance(0.5)) scheduler.after(soonMs(), () => client.startBesides(key));
+    if (random.chance(0.5)) scheduler.after(soonMs(), () => client.startBesides(key, dispatchId));
     return true;
   }
 

@@ -62,7 +62,7 @@ export class Operator {
   /** Sees to one worker. */
   see(workerId: string, random: Random): true {
     const { scheduler, leaseMs, pool, tell } = this.#scene;
-    const deed = random.pick(['resync', 'resync', 'evict', 'drain'] as const);
+    const deed = random.pick(['resync', 'resync', 'resync', 'resync', 'evict', 'drain'] as const);
     const wait = { timeoutMs: random.between(1, 3 * leaseMs) };
     const name = `operator-${++this.#operations}`;
     const client = pool.connect(name);

@@ -44,6 +44,8 @@ export interface Conditions {
   readonly mishaps: MishapRates;
   /** How likely a handler's call is slow, throws or hangs. */
   readonly badHandler: number;
+  /** How long jobs live that end by themselves, in leases at most. */
+  readonly lives: readonly number[];
 }
 
 const NETWORK: FaultRates = {
@@ -72,7 +74,7 @@ const PROCESSES: FaultRates = {
 };
 
 const OF_NETWORK: MishapRates = { cutOff: 1.5, operator: 3, badMessage: 8, redrive: 6, close: 20, purge: 20 };
-const OF_RECORDS: MishapRates = { loseRecord: 0.25, operator: 1, restoreTable: 2.5 };
+const OF_RECORDS: MishapRates = { loseRecord: 0.08, operator: 0.5, restoreTable: 2.5 };
 const OF_PROCESSES: MishapRates = { kill: 4, restart: 4, freeze: 2, drain: 4, move: 1.5, setClock: 4, operator: 3, deploy: 15 };
 
 /**
@@ -88,13 +90,20 @@ export function conditionsOf(profile: Profile, random: Random): Conditions {
     kind,
     random.chance(0.3) ? 0 : Math.min(0.5, rate * random.pick([0.3, 1, 1, 3])),
   ]);
-  const mishaps = { ...(network ? OF_NETWORK : {}), ...(processes ? OF_PROCESSES : {}), ...(restore ? OF_RECORDS : {}) };
+  // Few of them disturb a restoration: what was there before it has to be there after it.
+  const others = { ...(network ? OF_NETWORK : {}), ...(processes ? OF_PROCESSES : {}) };
+  const mishaps = restore ? { ...rarer(others), ...OF_RECORDS } : others;
   const some = Object.entries(mishaps).filter(() => random.chance(0.6));
   return {
     rates: Object.fromEntries(varied) as unknown as FaultRates,
     mishaps: Object.fromEntries(some.map(([kind, mean]) => [kind, mean * random.pick([0.3, 1, 3])])),
     badHandler: processes ? random.pick([0, 0.1, 0.3, 0.5]) : 0,
+    lives: restore ? [0.1, 2, 20] : [0.02, 0.1, 0.5, 2],
   };
+}
+
+function rarer(rates: MishapRates): MishapRates {
+  return Object.fromEntries(Object.entries(rates).map(([kind, mean]) => [kind, 4 * mean]));
 }
 
 function only(rates: FaultRates): Partial<FaultRates> {

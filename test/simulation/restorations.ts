@@ -19,7 +19,7 @@ interface Backup {
   readonly putBack: ReturnType<MemoryServices['backup']>;
 }
 
-const KEPT = 12;
+const KEPT = 16;
 const RECOVER_TIMEOUT_MS = 15 * 60_000;
 
 /**
@@ -92,7 +92,7 @@ export class Restorations {
     for (const table of ['jobs', 'workers'] as const)
       this.#backups.push({ table, at: scheduler.now(), putBack: pool.services.backup(table) });
     if (this.#backups.length > 2 * KEPT) this.#backups.splice(2 * this.#random.below(KEPT), 2);
-    scheduler.after(this.#random.between(1, leaseMs), () => this.#backUp());
+    scheduler.after(this.#random.between(1, 3 * leaseMs), () => this.#backUp());
   }
 
   #recover(random: Random, how: Pick<RecoverWait, 'putBack'>): void {

@@ -59,9 +59,10 @@ export class Workload {
     });
   }
 
-  /** Asks for something else at the key, besides. */
-  startAnother(key: string): void {
-    if (!this.#isOver) this.#do('start', (random) => this.#start(key, undefined, random));
+  /** Asks for something else at the key, besides, or for the dispatch once more. */
+  startBesides(key: string, dispatchId?: string): void {
+    const known = dispatchId === undefined ? undefined : this.#options.asked.get(dispatchId);
+    if (!this.#isOver) this.#do('start', (random) => this.#start(key, known, random));
   }
 
   #act(random: Random): void {

@@ -44,6 +44,7 @@ export interface WorldResult {
 
 /** After so long without faults, virtual time, everything must have come to rest. */
 const REST_MS = 40 * 60_000;
+const SHORT_RETENTION_MS = 60_000;
 const SETTINGS: PoolSettings = { ...DEFAULT_SETTINGS, maxBackoffMs: 20_000, startAttempts: 3 };
 
 /**
@@ -63,6 +64,8 @@ export class World {
   /** Workers that were declared lost or replaced by another session: what they know of the truth, nobody hears of. */
   readonly #givenUp = new Set<string>();
   readonly #stepsOfFaults: number;
+  /** An inbox may have forgotten what nobody took for long. */
+  readonly #forgets: boolean;
   #isCalm = false;
   #atCalm: (() => void)[] = [];
   #steps = 0;
@@ -79,9 +82,12 @@ export class World {
     const faults = new Faults(new Random(random.seed()), scheduler, conditions.rates, incidents);
     const leaseMs = random.pick([3_000, 9_000, 30_000]);
     this.#stepsOfFaults = random.between(500, 4_000);
+    // Ends are forgotten no sooner than what an inbox holds.
+    const inboxRetentionMs = random.chance(0.5) ? SHORT_RETENTION_MS : undefined;
+    this.#forgets = inboxRetentionMs !== undefined;
     const lotOfWorkers = random.between(1, 4);
     const wanted = counts.workers ?? lotOfWorkers;
-    const capacity = random.between(1, 4);
+    const capacity = random.pick([1, 1, 2, 3, 4]);
     const lotOfKeys = random.between(1, 6);
     const keys = Array.from({ length: counts.keys ?? lotOfKeys }, (_, i) => `k${i + 1}`);
     const restart = random.chance(0.3) ? ({ type: 'on-failure', maxAttempts: 3, backoffMs: 500 } as const) : SETTINGS.restart;
@@ -102,6 +108,7 @@ export class World {
       network: { fate: (call) => faults.fate(call), isCutOff: (call) => faults.isCutOff(call), heard },
       leaseMs,
       settings: { ...SETTINGS, restart },
+      inboxRetentionMs,
       invocations: faults.invocation,
       executions: faults.execution,
       lag: faults.lag,
@@ -225,7 +232,7 @@ export class World {
       if (scheduler.now() < nextLook && scheduler.now() < until) return false;
       nextLook = scheduler.now() + 500;
       this.#operator.redrive();
-      if (['lost', 'loseRecord', 'restoreTable', 'purge'].some((kind) => faults.injected.has(kind))) this.#operator.ask();
+      if (this.#forgets || ['lost', 'loseRecord', 'restoreTable', 'purge'].some((kind) => faults.injected.has(kind))) this.#operator.ask();
       this.#operator.stopWhatCannotStart();
       this.#operator.forgetTheHopeless();
       const isOperated = this.#operator.isAtWork || this.#restorations.isRecovering;
