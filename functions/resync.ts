@@ -17,7 +17,8 @@ import { observed } from './telemetry.ts';
 export type ResyncTask =
   | ({ readonly task: 'open'; readonly silence: Silence } & Subject)
   | { readonly task: 'arm'; readonly token: string; readonly taskToken: string }
-  | { readonly task: 'expire'; readonly token: string; readonly silence: Silence }
+  /** `waitedSeconds`: by the machine's own timer, which an earlier deploy may have set. */
+  | { readonly task: 'expire'; readonly token: string; readonly silence: Silence; readonly waitedSeconds: number }
   | ({ readonly task: 'lose' } & Subject)
   | ({ readonly task: 'reassign'; readonly step: ReassignStep } & Subject);
 
@@ -32,7 +33,7 @@ async function run(event: ResyncTask): Promise<Step | undefined> {
       await armRound(ports, settings, event.token, event.taskToken);
       return undefined;
     case 'expire':
-      return expireRound(ports, settings, event.token, event.silence);
+      return expireRound(ports, { ...settings, roundTimeoutMs: event.waitedSeconds * 1_000 }, event.token, event.silence);
     case 'lose':
       return loseRevoked(ports, event);
     case 'reassign':

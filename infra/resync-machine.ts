@@ -27,7 +27,8 @@ import { machineName } from './resources.ts';
  * (`Step` in `lib/resync/run-round.ts`).
  *
  *     open ──► arm (waits for the answer) ──► done
- *      ▲        └─ time is up ─► expire ──► again: open │ behind: wait, expire │ lost: reassign │ revoked: wait a lease, lose, reassign
+ *      ▲        ├─ fails ─► wait ─┐
+ *      │        └─ time is up ────┴─► expire ──► again: open │ behind: wait, expire │ lost: reassign │ revoked: wait a lease, lose, reassign
  *      └──────── gone ──────────┘
  *
  * Standard, because it waits, and because a name is started once. A step that fails is tried again; where an execution fails all
@@ -46,7 +47,12 @@ export function makeResyncMachine(scope: Construct, poolName: string, lease: Dur
       }),
     );
   const open = step('Open', { task: 'open', ...subject, 'silence.$': '$.step.silence' });
-  const expire = step('Expire', { task: 'expire', 'token.$': '$.step.token', 'silence.$': '$.step.silence' });
+  const expire = step('Expire', {
+    task: 'expire',
+    'token.$': '$.step.token',
+    'silence.$': '$.step.silence',
+    waitedSeconds: lease.toSeconds(),
+  });
   const lose = step('Lose', { task: 'lose', ...subject });
   const reassign = step('Reassign', { task: 'reassign', ...subject, 'step.$': '$.step' });
   const arm = retried(
@@ -73,6 +79,8 @@ export function makeResyncMachine(scope: Construct, poolName: string, lease: Dur
     .otherwise(done);
   for (const each of [open, expire, lose, reassign]) each.next(next);
   arm.addCatch(expire, { errors: ['States.Timeout'], resultPath: '$.timeout' });
+  // Nobody could ask: a lease is waited for all the same, for a worker that does not beat in that time is dead.
+  arm.addCatch(behind, { errors: ['States.ALL'], resultPath: '$.failure' });
   arm.next(new Choice(scope, 'Woken').when(Condition.stringEquals('$.woken.result', 'gone'), open).otherwise(done));
   behind.next(expire);
   wait.next(lose);

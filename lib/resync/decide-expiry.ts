@@ -6,8 +6,9 @@ import type { Round } from './round.ts';
  * What the end of a round's time means, judged by the records alone and by the round's token (R3).
  *
  * A worker is lost only where its `beat` did not change for its whole lease by a timer that is not its own; the beat was looked at
- * before that timer started, because looked at late a live worker seems silent for less than its lease. A worker that beats but does
- * not answer is alive: it is asked again, and after `maxSilentRounds` revoked, which is not lost either, until a lease has passed.
+ * before that timer started, because looked at late a live worker seems silent for less than its lease. That is as true where the round
+ * was never armed, or not in time: a worker that is dead is lost though nobody managed to ask it. One that beats but does not answer is
+ * alive: it is asked again, and after `maxSilentRounds` revoked, which is not lost either, until a lease has passed.
  */
 export interface ExpiryContext {
   readonly now: EpochMs;
@@ -22,12 +23,12 @@ export interface Silence {
   readonly rounds: number;
   /** The beat that did not change, and for how long that was measured. */
   readonly unchanged?: { readonly beat: number; readonly ms: number };
-  /** The round that was given more time for its pages already. */
+  /** The round that was given more time already. */
   readonly behind?: string;
 }
 
 export type Expiry =
-  /** The round is not the worker's current one any more: no effect. */
+  /** The round is over, and another is the worker's current one: no effect. */
   | { readonly outcome: 'stale' }
   /** The row was turned lost by this round, or has left: what it owned is to be reassigned. */
   | { readonly outcome: 'gone' }
@@ -35,7 +36,7 @@ export type Expiry =
   | { readonly outcome: 'lost' }
   /** The row is revoked already: a lease of waiting decides. */
   | { readonly outcome: 'wait' }
-  /** The worker has answered, and its pages are still in the queue: more time once, on the same token. Never revoked for that. */
+  /** The control plane has not asked yet, or the pages of the answer are still in the queue: more time once, on the same token. Never revoked for that. */
   | { readonly outcome: 'behind'; readonly silence: Silence }
   /** Another round. */
   | { readonly outcome: 'again'; readonly silence: Silence }
@@ -46,8 +47,9 @@ export function decideExpiry(round: Round, row: WorkerRow | undefined, silence: 
   if (!row || row.session !== round.session) return { outcome: 'stale' };
   if (row.state === 'lost' || row.state === 'left') return { outcome: 'gone' };
   if (row.state === 'revoked') return { outcome: 'wait' };
+  const isCurrent = row.round === round.token;
   // Closed, and the worker's current one all the same: this very step was run before, and nobody may have heard of it.
-  if (row.round !== round.token || round.state === 'resolved') return { outcome: 'stale' };
+  if (round.state === 'resolved' || (round.state === 'closed' && !isCurrent)) return { outcome: 'stale' };
 
   if (row.beat === round.beat) {
     const before = silence.unchanged?.beat === row.beat ? silence.unchanged.ms : 0;
@@ -56,8 +58,8 @@ export function decideExpiry(round: Round, row: WorkerRow | undefined, silence: 
       ? { outcome: 'lost' }
       : { outcome: 'again', silence: { rounds: silence.rounds, unchanged: { beat: row.beat, ms } } };
   }
-  if (row.answered === round.token) {
-    // A page that has not come by then may be lost for good; the worker is asked anew, through no fault of its own.
+  if (!isCurrent || row.answered === round.token) {
+    // What has not come by then, the question or a page of the answer, may be lost for good; the worker is asked anew, through no fault of its own.
     if (silence.behind === round.token) return { outcome: 'again', silence };
     return { outcome: 'behind', silence: { ...silence, behind: round.token } };
   }

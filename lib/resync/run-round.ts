@@ -1,3 +1,4 @@
+import { PoolError } from '../pool/errors.ts';
 import { isOwned } from '../pool/job.ts';
 import type { Clock, WorkerStore } from '../pool/ports.ts';
 import { reassignPage } from '../pool/reassign.ts';
@@ -19,8 +20,8 @@ import { type Asked, type AskedPage, isInCourse, type Round } from './round.ts';
  *     arm      writes the question, arms the record, points the row at it, wakes the older round, asks. Dying in between: run
  *              again it does the same once more, with the question as it was first; not run again, its round expires like any
  *              that is not answered.
- *     expire   turns the row lost conditionally on session and beat, then closes the round. Dying in between: run again it finds
- *              the row lost, and goes on to reassign.
+ *     expire   turns the row lost conditionally on session and beat, then closes the round and begins to reassign. Dying in between: run
+ *              again it finds the row lost, and goes on from there. It judges a round that was never armed as well.
  *     reassign enqueues `assign`; run again it enqueues it again.
  *
  * What wakes the machine with `gone` sends it back to open, which looks at the row anew. A machine that dies is replaced by the sweep, which starts another for any worker whose beat stands still, or that is revoked.
@@ -71,6 +72,7 @@ const PRESENT = ['active', 'draining'] as const;
 const PAGE_JOBS = 100;
 /** UTF-16 units of keys on a page at most, so that it fits an item and a message however its keys are escaped. */
 const PAGE_KEYS = 50_000;
+const TRIES = 10;
 /** Records read in one call. */
 const READ_JOBS = 100;
 
@@ -156,7 +158,7 @@ async function ask({ commands }: ResyncPorts, { token, session, beat }: Round, {
 /** The round's time is up, by whatever timer. */
 export async function expireRound(ports: ResyncPorts, settings: ResyncSettings, token: string, silence: Silence): Promise<Step> {
   const { workers, rounds, clock } = ports;
-  for (;;) {
+  for (let tries = 0; tries < TRIES; tries++) {
     const round = await rounds.get(token);
     const row = round && (await workers.get(round.worker));
     if (!round || !row) return DONE;
@@ -165,6 +167,7 @@ export async function expireRound(ports: ResyncPorts, settings: ResyncSettings, 
     if (!(await isApplied(ports, round, row, expiry))) continue;
     return afterExpiry(ports, settings, round, row, expiry);
   }
+  throw new PoolError('contended', `round ${token}: its worker's row changed ${TRIES} times while its end was judged`, { retryable: true });
 }
 
 async function isApplied({ workers }: ResyncPorts, { worker, session }: Round, { beat }: WorkerRow, { outcome }: Expiry): Promise<boolean> {
@@ -187,9 +190,9 @@ async function afterExpiry(ports: ResyncPorts, settings: ResyncSettings, round: 
       return { next: 'open', silence: expiry.silence };
     case 'lost':
       ports.telemetry.count('worker-lost');
-      return REASSIGN;
+      return beginReassigning(ports, round);
     case 'gone':
-      return REASSIGN;
+      return beginReassigning(ports, round);
     case 'revoke':
       ports.telemetry.count('worker-revoked');
       return waitFor(row, settings);
@@ -203,10 +206,16 @@ async function afterExpiry(ports: ResyncPorts, settings: ResyncSettings, round: 
 }
 
 /** After a full lease of waiting: a revoked row cannot have renewed, so it is lost now. */
-export async function loseRevoked(ports: ResyncPorts, { worker, session }: Subject): Promise<Step> {
+export async function loseRevoked(ports: ResyncPorts, subject: Subject): Promise<Step> {
+  const { worker, session } = subject;
   const lost = await ports.workers.change(worker, { session, states: ['revoked'] }, { state: 'lost' });
   if (lost) ports.telemetry.count('worker-lost');
-  return REASSIGN;
+  return beginReassigning(ports, subject);
+}
+
+/** The first page at once: its jobs run nowhere. */
+function beginReassigning(ports: ResyncPorts, subject: Subject): Promise<Step> {
+  return reassignStep(ports, subject, REASSIGN);
 }
 
 /** One page of one walk. A worker that registered anew is asked by a round of its own. */
@@ -255,7 +264,7 @@ export function executionName({ session, beat, state }: WorkerRow, now: number):
 
 /** Where the worker was evicted, its round is over, and this execution waits in place of that round's. */
 async function afterwards(ports: ResyncPorts, settings: ResyncSettings, row: WorkerRow): Promise<Step> {
-  if (row.state !== 'revoked') return REASSIGN;
+  if (row.state !== 'revoked') return beginReassigning(ports, { worker: row.workerId, session: row.session });
   if (row.round !== undefined) await closeRound(ports, row.round, 'closed', 'superseded');
   return waitFor(row, settings);
 }

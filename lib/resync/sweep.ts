@@ -87,11 +87,11 @@ export class Sweep {
     return isSilent || !isAudited;
   }
 
-  /** Its beat did not change between two looks at least half a lease apart. */
+  /** Its beat did not change between two looks at least half a lease apart; a look may be early by what a timer and a list take. */
   #isSilent({ workerId, session, beat, leaseMs }: WorkerRow): boolean {
     const now = this.#ports.clock.now();
     const look = this.#looks.get(workerId);
-    if (look?.session === session && look.beat === beat) return now - look.at >= leaseMs / 2;
+    if (look?.session === session && look.beat === beat) return now - look.at >= leaseMs / 2 - EARLY_MS;
     this.#looks.set(workerId, { session, beat, at: now });
     return false;
   }
@@ -166,6 +166,8 @@ interface Look {
 /** By then every index shows what was written before the session registered. */
 const SETTLED_MS = 60_000;
 const AUDIT_MS = 60 * 60 * 1_000;
+/** Half a lease is a whole number of passes: a pass too early by some ms would else count for nothing. */
+const EARLY_MS = 200;
 const ASK_AGAIN_MS = 15_000;
 const MAX_ASK_AGAIN_MS = 60_000;
 const KEPT_MS = 60 * 60 * 1_000;

@@ -77,7 +77,7 @@ export class MemoryMachine implements RoundMachine {
         return this.#arm(step.token, step.silence, timeoutMs);
       case 'behind':
         await this.#wait(timeoutMs);
-        return this.#expire(step.token, step.silence);
+        return this.#expire(step.token, step.silence, timeoutMs);
       case 'wait':
         await this.#wait(step.waitSeconds * 1_000);
         return this.#invoke('resync-lost', (ports) => loseRevoked(ports, input));
@@ -95,15 +95,19 @@ export class MemoryMachine implements RoundMachine {
     const timedOut = this.#wait(timeoutMs).then(() => 'timed-out' as const);
     const asked = this.#invoke('resync-arm', (ports, settings) => armRound(ports, settings, token, taskToken)).then(
       () => new Promise<never>(() => {}),
+      () => 'failed' as const,
     );
     const result = await Promise.race([woken, timedOut, asked]);
     this.#waiting.delete(taskToken);
-    if (result === 'timed-out') return this.#expire(token, silence);
+    if (result === 'failed') return { next: 'behind', token, silence };
+    if (result === 'timed-out') return this.#expire(token, silence, timeoutMs);
     return result === 'gone' ? { next: 'open', silence } : { next: 'done' };
   }
 
-  #expire(token: string, silence: Silence): Promise<Step> {
-    return this.#invoke('resync-expire', (ports, settings) => expireRound(ports, settings, token, silence));
+  #expire(token: string, silence: Silence, waitedMs: number): Promise<Step> {
+    return this.#invoke('resync-expire', (ports, settings) =>
+      expireRound(ports, { ...settings, roundTimeoutMs: waitedMs }, token, silence),
+    );
   }
 
   #wait(ms: number): Promise<void> {

@@ -33,10 +33,16 @@ test('an answer is waited for by a timer of the machine, as long as a lease, whi
   const arm = state('Arm');
   expect(JSON.stringify(arm.Resource)).toContain('lambda:invoke.waitForTaskToken');
   expect(arm.TimeoutSeconds).toBe(12);
-  expect(arm.Catch).toMatchObject([{ ErrorEquals: ['States.Timeout'], Next: 'Expire' }]);
+  expect(arm.Catch?.[0]).toMatchObject({ ErrorEquals: ['States.Timeout'], Next: 'Expire' });
   // This stands for every error but the timeout, which must not be tried again.
   expect(arm.Retry?.flatMap(({ ErrorEquals }) => ErrorEquals)).toEqual(['States.TaskFailed']);
   expect(state('Behind')).toMatchObject({ Type: 'Wait', Seconds: 12, Next: 'Expire' });
+  expect(state('Expire').Parameters).toMatchObject({ waitedSeconds: 12 });
+});
+
+test('where nobody could ask, a lease is waited for all the same, and then it is judged whether the worker is dead', () => {
+  const { state } = machineOf();
+  expect(state('Arm').Catch?.[1]).toMatchObject({ ErrorEquals: ['States.ALL'], Next: 'Behind' });
 });
 
 test('whatever a step answers, the machine has a way for it', () => {

@@ -23,7 +23,6 @@ describe('a round whose time is up', () => {
   test.for<[string, WorkerRow | undefined, string]>([
     ['no row', undefined, 'stale'],
     ['the row of another session', aRow({ session: 's2' }), 'stale'],
-    ['another round is the current one (R3)', aRow({ round: 'R2' }), 'stale'],
     ['beat unchanged, active', aRow(), 'lost'],
     ['beat unchanged, draining', aRow({ state: 'draining' }), 'lost'],
     ['beat unchanged, revoked: only a lease of waiting decides', aRow({ state: 'revoked' }), 'wait'],
@@ -36,8 +35,28 @@ describe('a round whose time is up', () => {
     expect(expiry(row).outcome).toBe(outcome);
   });
 
-  test('is stale where the round is resolved already', () => {
-    expect(expiry(aRow(), { round: aRound({ state: 'resolved' }) }).outcome).toBe('stale');
+  test('is stale where the round is resolved already, or closed and another one is the current one (R3)', () => {
+    for (const row of [aRow(), aRow({ round: 'R2' })]) expect(expiry(row, { round: aRound({ state: 'resolved' }) }).outcome).toBe('stale');
+    for (const row of [aRow({ round: 'R2' }), aRow({ round: 'R2', beat: 8 })])
+      expect(expiry(row, { round: aRound({ state: 'closed' }) }).outcome).toBe('stale');
+  });
+
+  describe.each<Partial<Round>>([{ state: 'open', asked: 0 }, { state: 'armed' }])('that the row does not point at yet (%o)', (more) => {
+    const round = aRound(more);
+    const row = (more: Partial<WorkerRow> = {}) => aRow({ round: 'R0', ...more });
+    test('is judged by the beat all the same: a dead worker that nobody managed to ask is lost', () => {
+      expect(expiry(row(), { round }).outcome).toBe('lost');
+      expect(expiry(row({ state: 'draining' }), { round }).outcome).toBe('lost');
+      expect(expiry(row({ leaseMs: 70_000 }), { round }).outcome).toBe('again');
+      expect(expiry(row({ state: 'revoked' }), { round }).outcome).toBe('wait');
+    });
+
+    test('is given more time once where the worker beats, then opened anew; never is the worker revoked for a question that it was not asked', () => {
+      const silence = { rounds: 2 };
+      const behind = { rounds: 2, behind: 'R1' };
+      expect(expiry(row({ beat: 8 }), { round, silence })).toEqual({ outcome: 'behind', silence: behind });
+      expect(expiry(row({ beat: 8 }), { round, silence: behind })).toEqual({ outcome: 'again', silence: behind });
+    });
   });
 
   test('means the same again where the round was closed for it, and nobody heard of that', () => {

@@ -6,7 +6,7 @@ import { PoolError } from '../../lib/pool/errors.ts';
 import type { Job, OwnedJob } from '../../lib/pool/job.ts';
 import type { WorkerStore } from '../../lib/pool/ports.ts';
 import { armRound, expireRound, loseRevoked, openRound, type ReassignStep, reassignStep } from '../../lib/resync/run-round.ts';
-import type { Call, Network } from '../../lib/testing/calls.ts';
+import type { Call, Fate, Network } from '../../lib/testing/calls.ts';
 import { fingerprintOf, type Report, type ResyncReport } from '../../lib/wire/index.ts';
 import { ControlPlane, type ControlPlaneOptions, LEASE_MS } from '../support/control-plane.ts';
 import { PlayedWorker } from '../support/played-worker.ts';
@@ -567,6 +567,22 @@ describe('a worker that is silent', () => {
     expect((await rounds.get(token))?.state).toBe('closed');
   });
 
+  test.each<[string, Fate]>([
+    ['fails each time', { delayMs: 0, fault: 'failed' }],
+    ['takes longer than a lease', { delayMs: 2 * LEASE_MS }],
+  ])('is lost though asking it %s: it did not beat, and that is all that counts (G6)', async (_, fate) => {
+    const { plane, runs, begin, live, join, row, job, starts } = await setup({
+      network: { fate: ({ method }) => (method === 'arm' ? fate : { delayMs: 0 }) },
+    });
+    await runs('k');
+    const w2 = await join('w2', 's2');
+    await begin();
+    await live(LEASE_MS + 15_000, w2);
+    await plane.rest();
+    expect([row()?.state, row()?.round]).toEqual(['lost', undefined]);
+    expect([job(), starts()]).toMatchObject([{ owner: { worker: 'w2' } }, ['s1', 's2']]);
+  });
+
   test('is lost once, and its jobs are seen to, where its round expires twice', async () => {
     const { plane, ports, row } = await setup();
     const token = await armed(plane);
@@ -638,6 +654,20 @@ describe('an end that is said', () => {
   );
 });
 
+test('a worker that beats is never evicted for a question that it was not asked; it is asked as soon as that works (G2)', async () => {
+  let fails = true;
+  const { runs, begin, live, w1, row, round, says } = await setup({ network: lost(({ method }) => fails && method === 'arm') });
+  await runs('k');
+  await begin();
+  await live(6 * LEASE_MS, w1);
+  expect([row()?.state, w1.question()]).toEqual(['active', []]);
+  fails = false;
+  await live(3 * LEASE_MS, w1);
+  await w1.beat({ answered: true });
+  await says(...w1.answer());
+  expect([row()?.state, (await round())?.state]).toEqual(['active', 'resolved']);
+});
+
 describe('a worker that beats and does not answer', () => {
   test('is asked three times, then evicted, and lost only after its lease has passed once more; then its jobs go elsewhere', async () => {
     const { plane, runs, begin, join, live, w1, row, round, job } = await setup();
@@ -696,9 +726,10 @@ describe('a worker that beats and does not answer', () => {
 describe('a timer', () => {
   test('of a round that is not the worker’s current one any more has no effect (R3)', async () => {
     for (const row of [{ round: 'another' }, { state: 'draining', round: 'another' }] as const) {
-      const { plane, ports, workers, jobs, runs } = await setup();
+      const { plane, ports, workers, rounds, jobs, runs } = await setup();
       await runs('k');
       const token = await armed(plane);
+      await rounds.close(token, 'closed');
       await workers.change('w1', { session: 's1', states: ['active'] }, row);
       const before = [workers.all(), jobs.all()];
       expect(await expireRound(ports, plane.resync, token, { rounds: 2 })).toEqual({ next: 'done' });
@@ -761,8 +792,8 @@ describe('what a lost worker owned', () => {
       if (step.next === 'reassign' && step.afterSeconds > 0) await plane.rest();
     }
     expect(step).toEqual({ next: 'done' });
-    // Eleven pages, and their walk found something; then two that do not.
-    expect(steps).toHaveLength(13);
+    // Eleven pages, of which the first was seen to at once, and their walk found something; then two that do not.
+    expect(steps).toHaveLength(12);
     expect(steps.filter(({ afterSeconds }) => afterSeconds > 0)).toHaveLength(2);
     expect(jobs.all().filter((job) => job.status === 'assigned' && job.owner.worker === 'w2')).toHaveLength(1_050);
   });
@@ -783,7 +814,7 @@ describe('what a lost worker owned', () => {
     let step = await loseRevoked(ports, w1);
     let walks = 0;
     for (; step.next === 'reassign'; walks++) step = await reassignStep(ports, w1, step);
-    expect(walks).toBe(10);
+    expect(walks).toBe(9);
     expect(plane.services.requests.size).toBe(10);
   });
 });

@@ -422,7 +422,7 @@ const ROUNDS_AND_LEASES: readonly Mutant[] = [
     "if (silence.behind === round.token) return { outcome: 'again', silence };",
     '',
   ]),
-  mutant('a worker that is behind is revoked', EXPIRY, ['if (row.answered === round.token) {', 'if (false) {']),
+  mutant('a worker that is behind is revoked', EXPIRY, ['if (!isCurrent || row.answered === round.token) {', 'if (!isCurrent) {']),
   mutant('a revoked worker is lost at once', RUN_ROUND, [
     "ports.telemetry.count('worker-revoked');\n      return waitFor(row, settings);",
     "ports.telemetry.count('worker-revoked');\n      return loseRevoked(ports, round);",
@@ -447,7 +447,7 @@ const ROUNDS_AND_LEASES: readonly Mutant[] = [
     '{ session: round.session, states: PRESENT }, {});',
   ]),
   mutant('what a lost worker owned is not reassigned', RUN_ROUND, [
-    "ports.telemetry.count('worker-lost');\n      return REASSIGN;",
+    "ports.telemetry.count('worker-lost');\n      return beginReassigning(ports, round);",
     "ports.telemetry.count('worker-lost');\n      return DONE;",
   ]),
   mutant('a page of an older round is applied', PAGE, ['row.round === round.token &&\n', '']),
@@ -487,9 +487,23 @@ const ROUNDS_AND_LEASES: readonly Mutant[] = [
     '    default:\n      return decideReport(snapshot, asReport(entry, answering), context);',
     "    default:\n      return { rule: 'nothing' };",
   ]),
-  mutant('an active row is never stamped', SWEEP, ['present, { generation, auditAt });', 'present, { auditAt });']),
-  mutant('a job that waits is never asked for', SWEEP, ['.slice(0, free);', '.slice(0, 0);']),
-  mutant('a silent worker is never asked', SWEEP, ['return now - look.at >= leaseMs / 2;', 'return false;']),
+  {
+    name: 'an active row is never stamped',
+    edits: [
+      {
+        file: SWEEP,
+        find: 'await workers.change(workerId, present, { generation, auditAt });',
+        replace: 'await workers.change(workerId, present, { auditAt });',
+      },
+      {
+        file: 'lib/pool/handle-report.ts',
+        find: "states: ['active', 'draining'] }, { generation });",
+        replace: "states: ['active', 'draining'] }, {});",
+      },
+    ],
+  },
+  mutant('a job that waits is never asked for', SWEEP, ['againAt <= now).slice(0, free);', 'againAt <= now).slice(0, 0);']),
+  mutant('a silent worker is never asked', SWEEP, ['return now - look.at >= leaseMs / 2 - EARLY_MS;', 'return false;']),
   mutant('a revoked worker whose execution died is never lost', SWEEP, [
     "this.#isFirstPass && (row.state === 'revoked' ||",
     'this.#isFirstPass && (false ||',

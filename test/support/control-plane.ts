@@ -191,6 +191,8 @@ export class ControlPlane {
       if (passes > 10) throw new Error('no pass of the sweep gets through');
       await this.advance(SWEEP_MS);
     }
+    // What it began may have to be tried again.
+    for (let tries = 0; tries < 10 && this.machine.running > 0; tries++) await this.advance(5_000);
   }
 
   /** A sweep, which remembers from pass to pass; undefined where a pass does not get through, or not to everything. */
