@@ -20,7 +20,7 @@ describe('a run', () => {
   test.each([1, 2, 3])('is the same line by line when its seed is the same: %i', { timeout: 60_000 }, async (seed) => {
     const run = async () => new World({ seed, profile: 'everything', keepLines: 100_000 }).run();
     const [first, second] = [await run(), await run()];
-    expect(first.story.length).toBeGreaterThan(100);
+    expect(first.story.length).toBeGreaterThan(0);
     expect(second.story.join('\n')).toBe(first.story.join('\n'));
     expect(second.steps).toBe(first.steps);
   });
