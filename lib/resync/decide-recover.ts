@@ -9,9 +9,10 @@ import { type Round, STILL_OPEN } from './round.ts';
  *                seconds; a worker whose row went with the restore has a lease to find that out and stop; one that was evicted, likewise
  *     put back   the table, where whoever recovers has not done so before; and once more from the start, for what was read of it until now
  *     empty      until every start that was ever sent has been taken, so that it is up, over, or said to be starting
- *     reassign   jobs that name a worker of whom there is no row: nobody else would ever look for them
+ *     reassign   jobs that name a worker who is gone. Of one without a row nobody else would ever look for them; of the others, the sweep may
+ *                only do so once the pool is open, and what nobody runs is to be known before
  *     ask        each worker what it runs, until nothing of its answer is still open
- *     empty      until what they reported is handled
+ *     empty      until what came of both is handled
  *     open       what waits is assigned
  *     resume     once everybody knows: starts that were out are sent again. Until then none was, for what the records call assigned may be
  *                an earlier assignment of what runs elsewhere; those who run something have said so now
@@ -113,6 +114,11 @@ function generationOf(pool: PoolState, rows: readonly WorkerRow[], above: number
 /** Whether the answer leaves nothing to be confirmed, and no start that may yet come up. */
 export function isConclusive({ counts }: Pick<Round, 'counts'>): boolean {
   return (counts[STILL_OPEN] ?? 0) === 0;
+}
+
+/** Nobody is there to be asked. */
+export function isGone({ state }: Pick<WorkerRow, 'state'>): boolean {
+  return state === 'lost' || state === 'left';
 }
 
 export function isPresent({ state }: Pick<WorkerRow, 'state'>): boolean {

@@ -1,7 +1,7 @@
 import type { Job } from '../pool/job.ts';
 import type { Clock, Page, RequestSender, WorkerStore } from '../pool/ports.ts';
 import type { PoolState, WorkerRow } from '../pool/worker.ts';
-import { decideRecover, isConclusive, isPresent, type Looked, REPORTS, REQUESTS, type RecoverStep } from './decide-recover.ts';
+import { decideRecover, isConclusive, isGone, isPresent, type Looked, REPORTS, REQUESTS, type RecoverStep } from './decide-recover.ts';
 import type { RoundMachine, RoundStore } from './ports.ts';
 import { executionName } from './run-round.ts';
 
@@ -263,9 +263,10 @@ export class Recovery {
 
   /** The request function looks at the row itself, and declares the owner lost where there is none. */
   async #reassign(rows: readonly WorkerRow[]): Promise<void> {
-    const known = new Set(rows.map(({ workerId }) => workerId));
-    for await (const owned of pagesOf(this.#ports.owned)) await this.#assign(owned.filter(({ worker }) => !known.has(worker)));
+    const there = new Set(rows.flatMap((row) => (isGone(row) ? [] : [row.workerId])));
+    for await (const owned of pagesOf(this.#ports.owned)) await this.#assign(owned.filter(({ worker }) => !there.has(worker)));
     this.#isReassigned = true;
+    this.#empty.delete(REQUESTS);
   }
 
   /** What was assigned has its start sent once more; whoever has it already only says so again. */
@@ -306,8 +307,8 @@ export class Recovery {
       asking.rounds += 1;
       asking.skipped = round.skipped;
       asking.isAnswered = isConclusive(round) && (round.skipped === 0 || asking.rounds >= ROUNDS);
-      // What it confirmed may still be on the report queue.
-      if (asking.isAnswered) this.#empty.delete(REPORTS);
+      // What it confirmed may still be on the report queue, and whose jobs are to be looked at on the request queue.
+      if (asking.isAnswered) for (const queue of [REPORTS, REQUESTS]) this.#empty.delete(queue);
       return;
     }
     // A name that was used at this beat and minute comes to nothing, so there will be another at the next.

@@ -59,7 +59,9 @@ export class Process implements WorkerClock, Timer {
   }
 
   after(delayMs: number, run: () => void): () => void {
-    const due = this.monotonic() + Math.max(0, delayMs);
+    // Timers count whole milliseconds; parts of one add up to an instant that is never reached.
+    const wholeMs = Math.max(0, Math.ceil(delayMs));
+    const due = this.monotonic() + wholeMs;
     let cancelled = false;
     let cancel = () => {};
     const fire = () => {
@@ -68,7 +70,7 @@ export class Process implements WorkerClock, Timer {
       if (left > 0) cancel = this.#scheduler.after(left, () => this.deliver(fire));
       else run();
     };
-    cancel = this.#scheduler.after(delayMs, () => this.deliver(fire));
+    cancel = this.#scheduler.after(wholeMs, () => this.deliver(fire));
     return () => {
       cancelled = true;
       cancel();

@@ -118,4 +118,30 @@ describe('a table is put back in the course of the recovery', () => {
       expect(running(pool, [first, second])).toEqual(new Set(['k']));
     },
   );
+
+  test('of workers: who has no row, or an older one, stops and comes back, and whoever is gone is found out; no job is doubled or lost (G1, G2, G6)', async () => {
+    const { handler, pool, workers } = await aPool();
+    await using _ = pool;
+    const [leaving, staying] = workers;
+    const handedOver = await upAt(pool, leaving?.workerId, 'handed-over');
+    const kept = await upAt(pool, staying?.workerId, 'kept');
+    const restore = pool.backup('workers');
+    await leaving?.drain();
+    const coming = await pool.addWorker();
+    workers.push(coming);
+    const fresh = await upAt(pool, coming.workerId, 'fresh');
+    await pool.until(() => pool.ownerOf(handedOver) !== undefined && pool.ownerOf(handedOver) !== leaving, { withinMs: pool.lease });
+    const before = new Map(handler.live);
+
+    const report = await pool.client.recover({ ...WAIT, putBack: async () => restore() });
+    expect(report).toMatchObject({ lost: [], undecided: [] });
+    await pool.until(() => [handedOver, kept, fresh].every((key) => handler.live.has(key)), { withinMs: 2 * pool.lease });
+    await pool.advance(2 * 60_000);
+    expect(running(pool, workers)).toEqual(new Set([handedOver, kept, fresh]));
+    // Its row only went back by some beats.
+    expect(handler.live.get(kept)).toBe(before.get(kept));
+    // That one had no row, so it stopped what it had, and it is started again under a higher fence.
+    expect(report.again).toContainEqual({ key: fresh, dispatchId: `${fresh}-first` });
+    expect(handler.live.get(fresh)?.fence).toBeGreaterThan(before.get(fresh)?.fence ?? 0);
+  });
 });

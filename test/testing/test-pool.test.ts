@@ -82,6 +82,14 @@ describe('time', () => {
     expect(pool.now).toBe(before);
   });
 
+  test('goes on where the lease divides into no whole milliseconds', async () => {
+    const handler = recordingHandler();
+    await using pool = await createTestPool({ handler, leaseMs: 10_000, workers: 2 });
+    await (await pool.client.start('k', 'p')).outcome();
+    pool.ownerOf('k')?.crash();
+    await pool.until(() => handler.starts.length === 2, { withinMs: 5 * pool.lease });
+  });
+
   test('goes on with a wait of the client until its answer, and not beyond its deadline', async () => {
     const { pool } = await setup();
     await using _ = pool;
