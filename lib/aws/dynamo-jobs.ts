@@ -129,9 +129,6 @@ export function pendingParams(table: string, shard: number, { dueBy, limit, afte
   };
 }
 
-/** What one page gives its caller to do has to fit into a short call; a megabyte holds ten thousand keys. */
-const OWNED_PER_PAGE = 1_000;
-
 /** Keys that any session of the worker owns, a page at a time. */
 export async function ownedKeys(
   dynamo: DynamoDBClient,
@@ -152,7 +149,6 @@ export function ownedByParams(table: string, workerId: string, cursor: string | 
     TableName: table,
     IndexName: name,
     ...expressed({ KeyConditionExpression: `#${partitionKey.name} = :workerId` }, { workerId }),
-    Limit: OWNED_PER_PAGE,
     ExclusiveStartKey: cursor === undefined ? undefined : toItem({ ...jobKey(cursor), [partitionKey.name]: workerId }),
   };
 }

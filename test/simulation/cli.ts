@@ -9,6 +9,7 @@
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import { createLogUpdate } from 'log-update';
+import { missing } from './coverage.ts';
 import { MUTANTS } from './mutants.ts';
 import { tableOf, tryAll } from './mutation.ts';
 import { PROFILES, type Profile } from './profiles.ts';
@@ -72,6 +73,8 @@ function askedFor(): Asked | undefined {
 const print = (line: string) => process.stdout.write(`${line}\n`);
 /** Redrawn in place on a terminal; elsewhere nobody would see it move. */
 const progress = process.stdout.isTTY ? createLogUpdate(process.stdout) : undefined;
+/** Of fewer steps, what they did not reach says nothing. */
+const ENOUGH_STEPS = 1_000_000;
 const thousands = (count: number) => Math.round(count).toLocaleString('en');
 
 async function simulation({ seed, steps, profiles, jobs, keepsGoing, shrinks }: Asked): Promise<boolean> {
@@ -91,6 +94,7 @@ async function simulation({ seed, steps, profiles, jobs, keepsGoing, shrinks }: 
   const many = `${thousands(result.steps)} steps in ${thousands(result.worlds)} worlds, ${pace(result)} steps/s`;
   print(`seed ${seed}, profile ${profiles.join(', ')}: ${many}`);
   print(`faults injected: ${faults.join(', ') || 'none'}`);
+  if (result.steps >= ENOUGH_STEPS) print(`never reached, and nobody says why: ${missing(result).join(', ') || 'nothing'}`);
   return result.failures.length === 0;
 }
 

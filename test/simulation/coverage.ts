@@ -5,6 +5,8 @@ import type { Job } from '../../lib/pool/job.ts';
 import { isOwnerLost } from '../../lib/pool/worker.ts';
 import { decideEntry } from '../../lib/resync/decide-entry.ts';
 import { decideHolder, decideRestore } from '../../lib/resync/decide-restore.ts';
+import { CLAIMS } from '../../lib/testing/claims.ts';
+import { FAULT_KINDS } from '../../lib/testing/faults.ts';
 import { context, dispatch, JOBS, JOBS_WITH_NEXT, OWNER } from '../../protocol/cast.ts';
 import { entryTable } from '../../protocol/entries.ts';
 import { OWNED_JOBS, OWNER_ROWS, ownerLostTable, ownerRowTable } from '../../protocol/owners.ts';
@@ -14,6 +16,55 @@ import { namedAt, restoreTable } from '../../protocol/restore.ts';
 import { runtimeTable } from '../../protocol/runtime.ts';
 import { cellOf, type Table, type TableRow, usedCells } from '../../protocol/table.ts';
 import { MET } from './met.ts';
+import { MISHAP_KINDS } from './profiles.ts';
+import type { SimulationResult } from './simulate.ts';
+import { UNREACHED } from './unreached.ts';
+
+/**
+ * What a run has to reach: each kind of fault and mishap, each claim of the checker, and what the tables of the protocol speak of: each message
+ * at each status of a record, each rule, each effect, what the worker runtime does with a command, and each way in which a round's time ends.
+ */
+export function expected(): ReadonlySet<string> {
+  return new Set([
+    ...FAULT_KINDS.map((kind) => `fault: ${kind}`),
+    ...MISHAP_KINDS.map((kind) => `mishap: ${kind}`),
+    ...Object.keys(CLAIMS).map((claim) => `claim: ${claim}`),
+    ...linesOfTables().flatMap(({ by }) => [...by].flatMap(partsOf)),
+  ]);
+}
+
+/** What a run reached, and how often. */
+export function reached({ injected, judged, met }: Pick<SimulationResult, 'injected' | 'judged' | 'met'>): ReadonlyMap<string, number> {
+  const times = new Map<string, number>();
+  const count = (name: string, by: number) => times.set(name, (times.get(name) ?? 0) + by);
+  for (const kind of FAULT_KINDS) count(`fault: ${kind}`, injected.get(kind) ?? 0);
+  for (const kind of MISHAP_KINDS) count(`mishap: ${kind}`, injected.get(kind) ?? 0);
+  for (const [claim, by] of judged) count(`claim: ${claim}`, by);
+  for (const [name, by] of met) for (const part of partsOf(name)) count(part, by);
+  return times;
+}
+
+/** What was expected, not reached, and is not known to be out of reach. */
+export function missing(result: Pick<SimulationResult, 'injected' | 'judged' | 'met'>): readonly string[] {
+  const times = reached(result);
+  const known = new Set(UNREACHED.flatMap(({ names }) => names));
+  return [...expected()].filter((name) => !times.get(name) && !known.has(name));
+}
+
+/** `report started × running, next: started at running: settle d started` speaks of a message at a status, a rule, and effects. */
+function partsOf(name: string): readonly string[] {
+  const [, what, column = '', rule, done = ''] = /^(.+?) × ([^:]+): (?:(.+?): )?(.*)$/.exec(name) ?? [];
+  if (what === undefined) return [name];
+  const status = column.split(/, | \(/)[0];
+  if (rule === undefined) return [what === 'owner’s row' ? name : `${what} × ${status}`];
+  return [`${what} × ${status}`, `rule: ${rule}`, ...done.split('; ').flatMap(effectsOf)];
+}
+
+function effectsOf(done: string): readonly string[] {
+  const [, effect] =
+    /^(admit|settle|send\(\w+\)|tell \w+|assign|check the owner|restore|count [\w-]+|fail: [\w-]+|decide again|→ \w+)/.exec(done) ?? [];
+  return effect === undefined ? [] : [`effect: ${effect}`];
+}
 
 /** A line of `docs/protocol.md`: reached by any of the decisions that it speaks of. */
 export interface Line {

@@ -1,11 +1,12 @@
 import { Table } from 'console-table-printer';
+import { failingTest } from './focused.ts';
 import type { Mutant } from './mutants.ts';
 import { type Failure, simulate } from './simulate.ts';
 import { Threads } from './threads.ts';
 
 /** What became of a mutant, and after how many steps. */
 export type Verdict =
-  /** `failure`: of the world in which a guarantee broke; none where the code broke down. */
+  /** `failure`: of the world in which a guarantee broke; none where the code broke down, or a test noticed. */
   | { readonly outcome: 'caught'; readonly by: string; readonly what: string; readonly steps: number; readonly failure?: Failure }
   | { readonly outcome: 'survived'; readonly steps: number };
 
@@ -25,8 +26,13 @@ const STEPS = 1_000_000;
 /** A broken rule may have the code go round in circles. */
 const WORLD_TIMEOUT_MS = 120_000;
 
-/** Runs the simulation on the broken code until it notices, or its steps are used up. */
-export async function tried({ edits, profile = PROFILE, steps = STEPS }: Mutant, seed: number): Promise<Verdict> {
+/** Runs the simulation on the broken code until it notices, or its steps are used up; or the test that notices in its place. */
+export async function tried(mutant: Mutant, seed: number): Promise<Verdict> {
+  const { edits, profile = PROFILE, steps = STEPS, focused } = mutant;
+  if (focused) {
+    const what = await failingTest(mutant, focused.test);
+    return what === undefined ? { outcome: 'survived', steps: 0 } : { outcome: 'caught', by: focused.test, what, steps: 0 };
+  }
   await using threads = new Threads({ size: 1, edits, worldTimeoutMs: WORLD_TIMEOUT_MS });
   let so = 0;
   try {
@@ -75,9 +81,8 @@ export function tableOf(tries: readonly Try[]): string {
     ],
   });
   for (const { mutant, verdict } of tries) {
-    const { name, profile = PROFILE } = mutant;
-    const steps = verdict.steps.toLocaleString('en');
-    const row = { mutant: name, profile, steps };
+    const { name, profile = PROFILE, focused } = mutant;
+    const row = { mutant: name, profile: focused ? '' : profile, steps: focused ? '' : verdict.steps.toLocaleString('en') };
     table.addRow(
       verdict.outcome === 'caught'
         ? { ...row, by: verdict.by, world: verdict.failure?.seed ?? '' }
