@@ -103,7 +103,7 @@ async function firstAnswer(ministack: MiniStack, signal: AbortSignal | undefined
 }
 
 /** A TCP port of the loopback interface that nobody listens on at this moment. */
-export async function freePort(): Promise<number> {
+async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();

@@ -1,6 +1,7 @@
 /**
  * What each port asks of AWS, by the resource that it asks it of: an adapter that calls anything else fails its conformance suite,
- * which runs with exactly these. Grants and the functions' roles are made of them.
+ * which runs with exactly these. Grants allow exactly what their processes' ports ask for, the functions' roles no more than that; tests hold
+ * them against this list.
  */
 export const actions = {
   jobs: {

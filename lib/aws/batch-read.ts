@@ -30,6 +30,6 @@ export async function readMany(
   return items;
 }
 
-export function batchParams(table: string, keys: readonly Record<string, AttributeValue>[]): BatchGetItemCommandInput {
+function batchParams(table: string, keys: readonly Record<string, AttributeValue>[]): BatchGetItemCommandInput {
   return { RequestItems: { [table]: { Keys: [...keys], ConsistentRead: true } } };
 }

@@ -120,7 +120,7 @@ export function payloadParams(table: string, dispatch: Dispatch, payload: Uint8A
 }
 
 /** A whole head, where there is none. */
-export function headParams(
+function headParams(
   table: string,
   dispatch: Dispatch,
   { rev, now }: { readonly rev: string; readonly now: EpochMs },
@@ -178,7 +178,7 @@ export function withFenceOf(
 }
 
 /** Holds only where the record is there and its fence is lower. */
-export function raiseFenceParams(table: string, dispatchId: string, fence: Fence): UpdateItemCommandInput {
+function raiseFenceParams(table: string, dispatchId: string, fence: Fence): UpdateItemCommandInput {
   return {
     TableName: table,
     Key: toItem(headKey(dispatchId)),

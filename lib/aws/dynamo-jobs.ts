@@ -143,7 +143,7 @@ export async function ownedKeys(
 }
 
 /** The cursor is the last key of the page before. */
-export function ownedByParams(table: string, workerId: string, cursor: string | undefined): QueryCommandInput {
+function ownedByParams(table: string, workerId: string, cursor: string | undefined): QueryCommandInput {
   const { partitionKey, name } = byOwner;
   return {
     TableName: table,

@@ -30,7 +30,7 @@ export function dynamoPool({ dynamo, table, ids }: DynamoPoolOptions): PoolRecor
   };
 }
 
-export function poolParams(table: string, read: PoolState, next: PoolState, rev: string): Put {
+function poolParams(table: string, read: PoolState, next: PoolState, rev: string): Put {
   const isAsRead = '#state = :state AND #generation = :generation';
   const isNone = read.state === NO_RECORD.state && read.generation === NO_RECORD.generation;
   const condition = { ConditionExpression: isNone ? `attribute_not_exists(#pk) OR (${isAsRead})` : isAsRead };
@@ -46,7 +46,7 @@ export async function ownedKeysOfAll(dynamo: DynamoDBClient, table: string, curs
   return { items: owned, ...(last && { cursor: JSON.stringify([last[byOwner.partitionKey.name]?.S, keyOf(last)]) }) };
 }
 
-export function ownedParams(table: string, cursor: string | undefined): ScanCommandInput {
+function ownedParams(table: string, cursor: string | undefined): ScanCommandInput {
   const { partitionKey, name } = byOwner;
   if (cursor === undefined) return { TableName: table, IndexName: name };
   const [owner, key] = JSON.parse(cursor) as [string, string];

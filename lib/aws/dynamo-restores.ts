@@ -79,7 +79,7 @@ function recoveredKey(generation: number): { readonly pk: string } {
   return { pk: prefixes.recovery + generation };
 }
 
-export function recoveredParams(
+function recoveredParams(
   table: string,
   generation: number,
   recovered: Recovered,
@@ -90,7 +90,7 @@ export function recoveredParams(
 }
 
 /** The cursor is the revision that the page before ended with. */
-export function recoveredInParams(table: string, generation: number, cursor: string | undefined): QueryCommandInput {
+function recoveredInParams(table: string, generation: number, cursor: string | undefined): QueryCommandInput {
   const { pk } = recoveredKey(generation);
   return {
     TableName: table,
@@ -110,14 +110,14 @@ const recoveredSchema: z.ZodType<Recovered> = z.object({
 });
 
 /** Holds while the job record is the one that was read. */
-export function asReadParams(table: string, key: string, { expected, now }: Pick<CommitFacts, 'expected' | 'now'>): Check {
+function asReadParams(table: string, key: string, { expected, now }: Pick<CommitFacts, 'expected' | 'now'>): Check {
   return { TableName: table, Key: toItem(jobKey(key)), ...whereAt(expected, now) };
 }
 
 const registered: readonly WorkerRow['state'][] = ['active', 'draining', 'revoked'];
 
 /** Holds while that session may still have handlers, and was seen in that generation. */
-export function registeredParams(table: string, { worker, session, generation }: Restoration['by']): Check {
+function registeredParams(table: string, { worker, session, generation }: Restoration['by']): Check {
   const states = Object.fromEntries(registered.map((state) => [state, state]));
   const isThere = `#session = :session AND #state IN (${registered.map((state) => `:${state}`)})`;
   const condition = { ConditionExpression: `${isThere} AND #generation = :generation` };
@@ -125,7 +125,7 @@ export function registeredParams(table: string, { worker, session, generation }:
 }
 
 /** Holds while the pool is of that generation, and not closed; without a record it is the first one, and open. */
-export function poolParams(table: string, generation: number): Check {
+function poolParams(table: string, generation: number): Check {
   const isOpen = '#state <> :closed AND #generation = :generation';
   const condition = { ConditionExpression: generation === first ? `attribute_not_exists(#pk) OR (${isOpen})` : isOpen };
   const closed: PoolState['state'] = 'closed';

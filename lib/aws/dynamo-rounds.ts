@@ -72,7 +72,7 @@ function whereOpen(set: Attributes): ChangeParams {
   return expressed({ UpdateExpression: setting(set), ConditionExpression }, { ...set, isOpen: 'open', isArmed: 'armed' });
 }
 
-export function applyParams({ page, pages, skipped, counts }: AppliedPage): ChangeParams {
+function applyParams({ page, pages, skipped, counts }: AppliedPage): ChangeParams {
   const counted = Object.entries(counts).map(([rule, count], index) => ({ place: `count${index}`, rule, count }));
   const adding = ['#applied :applied', '#skipped :skipped', ...counted.map(({ place }) => `#${place} :${place}`)];
   const UpdateExpression = `SET #pages = :pages ADD ${adding.join(', ')}`;

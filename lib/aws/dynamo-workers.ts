@@ -114,7 +114,7 @@ function readable(item: Item): readonly WorkerRow[] {
   }
 }
 
-export function registerParams(table: string, row: Parameters<Registry['register']>[0], rev: string): PutItemCommandInput {
+function registerParams(table: string, row: Parameters<Registry['register']>[0], rev: string): PutItemCommandInput {
   return { TableName: table, Item: toItem(encodeWorker({ ...row, state: 'active', beat: 0, running: 0 }, rev)) };
 }
 
@@ -124,7 +124,7 @@ export interface RowFacts extends RowCondition {
   readonly raiseBeat?: boolean;
 }
 
-export function rowParams(table: string, workerId: string, { set, raiseBeat = false, ...where }: RowFacts): Update {
+function rowParams(table: string, workerId: string, { set, raiseBeat = false, ...where }: RowFacts): Update {
   const UpdateExpression = setting(set) + (raiseBeat ? ' ADD #beat :one' : '');
   return {
     TableName: table,

@@ -30,7 +30,7 @@ export function sqsGauges({ sqs, config }: SqsGaugesOptions): QueueGauges {
   };
 }
 
-export function depthParams(QueueUrl: string): GetQueueAttributesCommandInput {
+function depthParams(QueueUrl: string): GetQueueAttributesCommandInput {
   return {
     QueueUrl,
     AttributeNames: ['ApproximateNumberOfMessages', 'ApproximateNumberOfMessagesNotVisible', 'ApproximateNumberOfMessagesDelayed'],

@@ -119,7 +119,7 @@ export function inboxUrl({ poolName, requestQueueUrl }: InboxPlace, session: str
 }
 
 /** With the same parameters again it changes nothing, so they must not differ between tries. */
-export function createParams({ poolName, encryptionKeyArn }: InboxPlace, session: string): CreateQueueCommandInput {
+function createParams({ poolName, encryptionKeyArn }: InboxPlace, session: string): CreateQueueCommandInput {
   return {
     QueueName: inboxName(poolName, session),
     Attributes: {
@@ -135,12 +135,12 @@ export function createParams({ poolName, encryptionKeyArn }: InboxPlace, session
 }
 
 /** What it finds is visible again at once. */
-export function probeParams(place: InboxPlace, session: string): ReceiveMessageCommandInput {
+function probeParams(place: InboxPlace, session: string): ReceiveMessageCommandInput {
   return { QueueUrl: inboxUrl(place, session), MaxNumberOfMessages: 1, VisibilityTimeout: 0, WaitTimeSeconds: 0 };
 }
 
 /** Where a response is lost, a further try under the same attempt id gets the messages that it carried. */
-export function receiveParams(place: InboxPlace, session: string, waitMs: number, attemptId: string): ReceiveMessageCommandInput {
+function receiveParams(place: InboxPlace, session: string, waitMs: number, attemptId: string): ReceiveMessageCommandInput {
   return {
     QueueUrl: inboxUrl(place, session),
     MaxNumberOfMessages: maxMessages,
@@ -149,12 +149,12 @@ export function receiveParams(place: InboxPlace, session: string, waitMs: number
   };
 }
 
-export function deleteParams(place: InboxPlace, session: string, receipts: readonly string[]): DeleteMessageBatchCommandInput {
+function deleteParams(place: InboxPlace, session: string, receipts: readonly string[]): DeleteMessageBatchCommandInput {
   const Entries = receipts.map((receipt, index) => ({ Id: String(index), ReceiptHandle: receipt }));
   return { QueueUrl: inboxUrl(place, session), Entries };
 }
 
-export function commandParams(place: InboxPlace, command: Command, deduplicationId: string): SendMessageCommandInput {
+function commandParams(place: InboxPlace, command: Command, deduplicationId: string): SendMessageCommandInput {
   return {
     QueueUrl: inboxUrl(place, command.session),
     MessageBody: encodeCommand(command),

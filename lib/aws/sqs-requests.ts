@@ -43,7 +43,7 @@ export function sqsRequestBatches({ sqs, queueUrl, ids }: SqsRequestsOptions): R
   };
 }
 
-export function requestParams(queueUrl: string, request: Request, deduplicationId: string): SendMessageCommandInput {
+function requestParams(queueUrl: string, request: Request, deduplicationId: string): SendMessageCommandInput {
   return {
     QueueUrl: queueUrl,
     MessageBody: encodeRequest(request),

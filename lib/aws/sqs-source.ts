@@ -57,7 +57,7 @@ export function retryParams(queueUrl: string, receipt: string | undefined, delay
 }
 
 /** Name of the message attribute that says why a message was dead-lettered. */
-export const reasonAttribute = 'reason';
+const reasonAttribute = 'reason';
 const maxReasonLength = 1_024;
 
 /** The message as it came, with its reason; without, where both do not fit one message. */

@@ -6,6 +6,7 @@ import { describeJob, type JobDescription, type LiveJobStatus } from './describe
 import { readEach } from './waits.ts';
 
 export interface ListFilter extends Abortable {
+  /** Default: any. */
   readonly status?: LiveJobStatus;
   /** Worker id of the owner. */
   readonly worker?: string;

@@ -16,6 +16,10 @@ import { type Sent, startMany } from './start-many.ts';
  *
  * Refusals, failures and ends are values. Thrown is a `PoolError`, or the own reason of the `signal` that every method takes. Aborting
  * ends the waiting and not the deed: a request on its way may still arrive.
+ *
+ * Any method may throw `invalid-request` (what it was given is beyond a limit; nothing was sent), `not-permitted` (it names the grant that is
+ * missing), `throttled` or `unavailable` (try again: a dispatch id is the same start however often it is sent). Waits throw
+ * `deadline-exceeded` with what is known by then, reads `corrupt-record` where a record cannot be read.
  */
 export interface Pool<P = AnyPayload, N = AnyPayload> extends Disposable {
   /**
@@ -45,6 +49,7 @@ export interface Pool<P = AnyPayload, N = AnyPayload> extends Disposable {
   describe(key: string, options?: Abortable): Promise<JobDescription | undefined>;
   /** Live jobs, found by index; one that changes hands in the meantime may be missed. */
   list(filter?: ListFilter): AsyncIterable<JobDescription>;
+  /** Every worker that is there, or was within the last hour. A row that cannot be read is left out. */
   workers(options?: Abortable): AsyncIterable<WorkerDescription>;
   /** A handle by name; asks nothing. What it does throws `not-found` where there is no such worker. */
   worker(workerId: string): WorkerHandle;
@@ -60,6 +65,7 @@ export interface Pool<P = AnyPayload, N = AnyPayload> extends Disposable {
 }
 
 export interface StopOptions extends Abortable {
+  /** The one to stop, and no other. Default: whatever is admitted at the key, one that waits for its turn included. */
   readonly dispatchId?: string;
 }
 

@@ -108,7 +108,7 @@ export function decideRecover({
 function generationOf(pool: PoolState, rows: readonly WorkerRow[], above: number): number {
   const highest = Math.max(0, ...rows.map(({ generation = 0 }) => generation));
   if (pool.state === 'recovering' && pool.generation >= highest && pool.generation > above) return pool.generation;
-  return Math.max(highest, pool.generation) + 1;
+  return Math.max(highest, pool.generation, above) + 1;
 }
 
 /** Whether the answer leaves nothing to be confirmed, and no start that may yet come up. */

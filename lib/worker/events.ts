@@ -29,7 +29,13 @@ interface OfJob {
 export type WorkerEvent = { readonly workerId: string } & (
   | { readonly type: 'registered'; readonly session: string; readonly leaseMs: number }
   | { readonly type: 'renewed'; readonly session: string; readonly leaseLeftMs: number }
-  /** The session is over; every job is being stopped. `no-inbox`: its inbox was deleted. */
+  /**
+   * The session is over; every job is being stopped, and a new one is registered once nothing of them lives.
+   * - `expired`: two thirds of the lease passed without a heartbeat that succeeded.
+   * - `replaced`: the row is of another process under this id, was declared lost, or is gone.
+   * - `evicted`: the pool took its right to renew, by an operator's hand or because it answers no rounds.
+   * - `no-inbox`: its inbox was deleted.
+   */
   | {
       readonly type: 'lease-lost';
       readonly session: string;

@@ -28,7 +28,7 @@ import type {
 export type EndReport = FinishedReport | StartFailedReport | StoppedReport | ReleasedReport | RefusedReport;
 
 /** A stop, release or hand-back, which ended every fence up to its own. */
-export interface Sweep {
+export interface Cutoff {
   readonly upTo: Fence;
   readonly answer: 'stopped' | 'released';
   readonly reason: StopReason;
@@ -48,7 +48,7 @@ export interface RememberedEnd {
 /** Everything that ended at one key. */
 export class Ends {
   readonly #byFence = new Map<Fence, RememberedEnd>();
-  readonly #sweeps = new Map<Fence, Sweep>();
+  readonly #cutoffs = new Map<Fence, Cutoff>();
   readonly #confirmed = new Set<Fence>();
 
   at(fence: Fence): EndReport | undefined {
@@ -58,13 +58,13 @@ export class Ends {
   /** Whether it is at or below a fence that ended here. */
   reach(fence: Fence): boolean {
     for (const ended of this.#byFence.keys()) if (ended >= fence) return true;
-    return this.sweepOver(fence) !== undefined;
+    return this.cutoffOver(fence) !== undefined;
   }
 
   /** The first of the commands that ended it. */
-  sweepOver(fence: Fence): Sweep | undefined {
-    let found: Sweep | undefined;
-    for (const sweep of this.#sweeps.values()) if (sweep.upTo >= fence && !(found && found.upTo <= sweep.upTo)) found = sweep;
+  cutoffOver(fence: Fence): Cutoff | undefined {
+    let found: Cutoff | undefined;
+    for (const cutoff of this.#cutoffs.values()) if (cutoff.upTo >= fence && !(found && found.upTo <= cutoff.upTo)) found = cutoff;
     return found;
   }
 
@@ -81,8 +81,8 @@ export class Ends {
     return end;
   }
 
-  sweep(sweep: Sweep): void {
-    if (!this.#sweeps.has(sweep.upTo)) this.#sweeps.set(sweep.upTo, sweep);
+  cutOff(cutoff: Cutoff): void {
+    if (!this.#cutoffs.has(cutoff.upTo)) this.#cutoffs.set(cutoff.upTo, cutoff);
   }
 
   /** The control plane wrote a record from what was said of this fence, so it may speak of it as long as the session lives. */
@@ -108,7 +108,7 @@ export class Ends {
     for (const [fence, { unnamedSince }] of this.#byFence) {
       if (unnamedSince === undefined || now - unnamedSince < inboxRetentionMs || this.#confirmed.has(fence)) continue;
       this.#byFence.delete(fence);
-      this.#sweeps.delete(fence);
+      this.#cutoffs.delete(fence);
     }
   }
 
@@ -121,7 +121,7 @@ export class Ends {
 export interface KeyState {
   /** The job that is up. */
   readonly up?: RunningJob;
-  readonly ends: Pick<Ends, 'at' | 'reach' | 'sweepOver'>;
+  readonly ends: Pick<Ends, 'at' | 'reach' | 'cutoffOver'>;
   readonly hasRoom: boolean;
   readonly isDraining: boolean;
 }
@@ -149,8 +149,8 @@ export function decideStart(command: StartCommand, { up, ends, hasRoom, isDraini
   const report = ends.at(fence);
   if (report) return { do: 'repeat', report };
   if (ends.reach(fence)) {
-    const sweep = ends.sweepOver(fence);
-    return sweep ? { do: 'answer', type: sweep.answer, reason: sweep.reason } : { do: 'answer', type: 'stopped' };
+    const cutoff = ends.cutoffOver(fence);
+    return cutoff ? { do: 'answer', type: cutoff.answer, reason: cutoff.reason } : { do: 'answer', type: 'stopped' };
   }
   if (isDraining) return { do: 'refuse', refusal: { reason: 'draining' } };
   return hasRoom ? { do: 'start' } : { do: 'refuse', refusal: { reason: 'at-capacity' } };

@@ -29,6 +29,7 @@ export interface Running<N> {
   readonly done?: PromiseLike<unknown>;
   /** Returns once nothing of the job is left. A throw means that it still runs as before. */
   stop(stopping: Stopping): void | PromiseLike<void>;
+  /** Absent: notifications are dropped and counted. `id` is the same in each repeat. A throw is logged and counted, and the job goes on. */
   notify?(payload: N, id: string): void | PromiseLike<void>;
 }
 

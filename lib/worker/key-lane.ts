@@ -273,7 +273,7 @@ export class KeyLane {
       if (decision.do === 'drop') return this.#host.drop(decision.why, command);
       if (decision.do === 'repeat') return this.#host.report(decision.report);
       // Whatever becomes of the stop: a start below it that is still on its way is not to run.
-      this.ends.sweep({ upTo: command.fence, answer, reason });
+      this.ends.cutOff({ upTo: command.fence, answer, reason });
     }
     const life = this.#life;
     if (!life || (await this.#stop(life, ending, deadline))) this.#answer(ending, life);
@@ -332,7 +332,7 @@ export class KeyLane {
   #over(life: Life, { answer, reason }: Ending): void {
     const { command, fence, startedAt } = life;
     const { key, dispatchId } = command;
-    this.ends.sweep({ upTo: fence, answer, reason });
+    this.ends.cutOff({ upTo: fence, answer, reason });
     this.#host.emit({ type: answer === 'stopped' ? 'job-stopped' : 'job-released', key, dispatchId, fence, reason });
     this.#gone(life, ended(answer, this.#fact(command, fence, startedAt), reason));
   }

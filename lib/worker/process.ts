@@ -13,7 +13,7 @@ import { serveHealth } from './health.ts';
 import { guarded, type Logger } from './logger.ts';
 import type { Runtime } from './runtime.ts';
 
-export const exitCodes = { abandoned: 1, overrun: 70, secondSignal: 130 } as const;
+const exitCodes = { abandoned: 1, overrun: 70, secondSignal: 130 } as const;
 
 const signals = ['SIGTERM', 'SIGINT'] as const;
 

@@ -35,11 +35,11 @@ export interface RuntimeOptions {
   readonly leaseMs: number;
   /** Jobs at most. */
   readonly capacity: number;
-  /** How long a drain may take where it names no deadline of its own. */
+  /** How long a drain may take where it names no deadline of its own, ms. */
   readonly drainDeadlineMs: number;
-  /** How long one stop of a job may take; never beyond the drain's or the lease's end. */
+  /** How long one stop of a job may take, ms; never beyond the drain's or the lease's end. */
   readonly stopDeadlineMs: number;
-  /** How long a command may lie in an inbox: so long are ends remembered at least. Default one hour. */
+  /** How long a command may lie in an inbox, ms: so long are ends remembered at least. Default one hour. */
   readonly inboxRetentionMs?: number;
   readonly logger: Logger;
   readonly onEvent?: (event: WorkerEvent) => void;
@@ -64,7 +64,9 @@ export interface Health {
   readonly live: boolean;
   /** Registered, active, lease held. */
   readonly ready: boolean;
+  /** For how long no other worker may run its jobs yet, ms; 0 where it is not ready. */
   readonly leaseLeftMs: number;
+  /** Jobs whose handler may be alive. */
   readonly jobs: number;
 }
 

@@ -8,7 +8,7 @@ import type { Counts } from '../../demo/verdict.ts';
 const spread = { min: expect.any(Number), median: expect.any(Number), max: expect.any(Number) };
 
 // A worker that falls silent is found by the sweep, and that begins a minute after a deployment: most of the time this waits.
-test('the demo finds every number as the guarantees say, and ends with one JSON line (G1-G8)', { timeout: 300_000 }, async () => {
+test('the demo finds every number as the guarantees say, and ends with one JSON line (G1-G8, P6, P16)', { timeout: 300_000 }, async () => {
   const run = fileURLToPath(new URL('../../demo/run.ts', import.meta.url));
   // It rejects where the exit code is not 0, with all that the demo said.
   const { stdout } = await promisify(execFile)(process.execPath, [

@@ -461,7 +461,7 @@ const ROUNDS_AND_LEASES: readonly Mutant[] = [
   mutant('a round settles after its commit', PAGE, ['checksOwner: false, settlesInCommit: true }', 'checksOwner: false }']),
   mutant('what was not up yet when it was asked about is lost', ENTRY, [
     "if (!asked.running || job.status === 'assigned') {",
-    "if ((!asked.running && job.status === 'stopping') || job.status === 'assigned') {",
+    "if (job.status === 'assigned') {",
   ]),
   mutant('a job whose handler is not there is never lost', ENTRY, [
     "case 'running':\n    case 'releasing': {\n      const next = pending",
@@ -505,10 +505,13 @@ const ROUNDS_AND_LEASES: readonly Mutant[] = [
   mutant('a job that waits is never asked for', SWEEP, ['againAt <= now).slice(0, free);', 'againAt <= now).slice(0, 0);']),
   mutant('a silent worker is never asked', SWEEP, ['return now - look.at >= leaseMs / 2 - EARLY_MS;', 'return false;']),
   mutant('a revoked worker whose execution died is never lost', SWEEP, [
-    "this.#isFirstPass && (row.state === 'revoked' ||",
-    'this.#isFirstPass && (false ||',
+    "(row.state === 'revoked' || (await this.#isNamed(row)))",
+    '(await this.#isNamed(row))',
   ]),
-  mutant('the jobs of a row that is lost are not reassigned by the sweep', SWEEP, ['return items.length > 0;', 'return false;']),
+  mutant('the jobs of a row that is lost are not reassigned by the sweep', SWEEP, [
+    "(row.state === 'revoked' || (await this.#isNamed(row)))",
+    "row.state === 'revoked'",
+  ]),
 ];
 
 const RESTORATION: readonly Mutant[] = (
@@ -656,8 +659,8 @@ const WORKER: readonly Mutant[] = [
   mutant('a start below a fence that ended runs', FENCES, ['if (ends.reach(fence)) {', 'if (false) {']),
   mutant('a draining worker starts', FENCES, ["if (isDraining) return { do: 'refuse', refusal: { reason: 'draining' } };", '']),
   mutant('a stop of an unknown fence does not end it', LANE, [
-    'this.ends.sweep({ upTo: command.fence, answer, reason });',
-    'if (!this.#life) return this.#host.report(ended(answer, this.#fact(command, command.fence), reason));\n      this.ends.sweep({ upTo: command.fence, answer, reason });',
+    'this.ends.cutOff({ upTo: command.fence, answer, reason });',
+    'if (!this.#life) return this.#host.report(ended(answer, this.#fact(command, command.fence), reason));\n      this.ends.cutOff({ upTo: command.fence, answer, reason });',
   ]),
   mutant('a refusal does not end its fence', LANE, [
     "this.#remember({ type: 'refused', ...this.#fact(command, fence), ...refusal });",

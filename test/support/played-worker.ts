@@ -156,7 +156,7 @@ export class PlayedWorker {
     const answer = op === 'stop' ? 'stopped' : 'released';
     const life = this.#lives.get(key);
     this.#lives.delete(key);
-    this.#endsOf(key).sweep({ upTo, answer, reason });
+    this.#endsOf(key).cutOff({ upTo, answer, reason });
     if (life) this.#tell({ ...life.command, fence: life.fence }, answer, { startedAt: life.startedAt });
     if (life?.fence !== upTo) this.#tell(command, answer);
   }

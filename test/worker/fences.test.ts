@@ -64,7 +64,7 @@ class Key {
     if (decideEnding(command, this.state).do !== 'end') return;
     const answer = command.op === 'stop' ? 'stopped' : 'released';
     this.#end(answer);
-    this.ends.sweep({ upTo: command.fence, answer, reason: command.reason });
+    this.ends.cutOff({ upTo: command.fence, answer, reason: command.reason });
     this.ends.record(report(command, answer));
   }
 
