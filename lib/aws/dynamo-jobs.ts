@@ -129,6 +129,9 @@ export function pendingParams(table: string, shard: number, { dueBy, limit, afte
   };
 }
 
+/** What one page gives its caller to do has to fit into a short call; a megabyte holds ten thousand keys. */
+const OWNED_PER_PAGE = 1_000;
+
 /** Keys that any session of the worker owns, a page at a time. */
 export async function ownedKeys(
   dynamo: DynamoDBClient,
@@ -149,6 +152,7 @@ function ownedByParams(table: string, workerId: string, cursor: string | undefin
     TableName: table,
     IndexName: name,
     ...expressed({ KeyConditionExpression: `#${partitionKey.name} = :workerId` }, { workerId }),
+    Limit: OWNED_PER_PAGE,
     ExclusiveStartKey: cursor === undefined ? undefined : toItem({ ...jobKey(cursor), [partitionKey.name]: workerId }),
   };
 }

@@ -1,4 +1,4 @@
-import { PoolError } from './errors.ts';
+import { isDeploymentWrong, PoolError } from './errors.ts';
 import type { Telemetry } from './ports.ts';
 
 /**
@@ -38,8 +38,8 @@ export function retryDelayMs(receiveCount: number): number {
 
 /**
  * Handles every delivery with `consume`, which returns once its message is handled and throws where it is not. A `PoolError`
- * that no retry can mend is dead-lettered at once; `not-permitted` ends the whole batch, because it is the deployment
- * that is wrong and not the message; anything else is tried again later.
+ * that no retry can mend is dead-lettered at once; `not-permitted` and `no-such-pool` end the whole batch, because it is the
+ * deployment that is wrong and not the message; anything else is tried again later.
  *
  * Returns the ids of the messages that must stay on the queue, in the batch's order.
  */
@@ -56,7 +56,7 @@ export async function processBatch(
       await consume(delivery);
       return true;
     } catch (error) {
-      if (error instanceof PoolError && error.code === 'not-permitted') throw error;
+      if (isDeploymentWrong(error)) throw error;
       const reason = error instanceof Error ? error.message : String(error);
       telemetry.failed({ message: delivery.id, receiveCount: delivery.receiveCount, reason, error });
       const hopeless = error instanceof PoolError && !error.retryable;

@@ -27,3 +27,8 @@ export class PoolError extends Error {
     this.retryable = options.retryable;
   }
 }
+
+/** It is the deployment that is wrong, and not the message, the job or the worker at which that shows: a permission or a resource is missing. */
+export function isDeploymentWrong(error: unknown): boolean {
+  return error instanceof PoolError && (error.code === 'not-permitted' || error.code === 'no-such-pool');
+}

@@ -1,9 +1,10 @@
 import { summarize } from '../pool/decision.ts';
 import { carryOut } from '../pool/effects.ts';
-import { PoolError } from '../pool/errors.ts';
+import { isDeploymentWrong, PoolError } from '../pool/errors.ts';
 import type { PoolSettings } from '../pool/settings.ts';
 import type { WorkerRow } from '../pool/worker.ts';
 import type { ResyncEntry, ResyncReport } from '../wire/index.ts';
+import { atOnce } from './at-once.ts';
 import { asReport, decideEntry } from './decide-entry.ts';
 import type { ResyncPorts } from './ports.ts';
 import { isKeyBusy, restoreHolder } from './restore.ts';
@@ -15,7 +16,7 @@ const ENTRY_TRIES = 5;
 const TRIES = 10;
 
 /**
- * One page of a worker's answer, entry by entry.
+ * One page of a worker's answer, entry by entry, those of different keys side by side.
  *
  * The page counts only while the worker's row points at its round and the round is armed; else it is discarded whole, also where it
  * comes again after its round was superseded (R11). That is why an end and its settlement go in one transaction here: a redelivery
@@ -61,12 +62,12 @@ async function applyEntries(ports: ResyncPorts, settings: PoolSettings, report: 
   const counts: Record<string, number> = {};
   let skipped = 0;
   let failure: unknown;
-  for (const entry of report.entries) {
+  async function apply(entry: ResyncEntry): Promise<void> {
     try {
       const said = await applyEntry(ports, settings, report, entry, row, asked.get(entry.key));
       for (const name of said) counts[name] = (counts[name] ?? 0) + 1;
     } catch (error) {
-      if (error instanceof PoolError && error.code === 'not-permitted') throw error;
+      if (isDeploymentWrong(error)) throw error;
       const isHopeless = error instanceof PoolError && !error.retryable;
       // Its neighbours go on; the page comes again for it, until it was tried often enough.
       if (receiveCount < ENTRY_TRIES && !isHopeless) failure ??= error;
@@ -77,6 +78,11 @@ async function applyEntries(ports: ResyncPorts, settings: PoolSettings, report: 
       }
     }
   }
+
+  // In order those of one key, each of which is to meet what the one before it left.
+  await atOnce([...Map.groupBy(report.entries, ({ key }) => key).values()], async (entries) => {
+    for (const entry of entries) await apply(entry);
+  });
   if (failure !== undefined) throw failure;
   return { skipped, counts };
 }

@@ -17,7 +17,7 @@ export interface Round {
   /** The worker's beat as it was looked at before any timer of this round started. */
   readonly beat: number;
   readonly openedAt: EpochMs;
-  /** By when the worker should have answered; judged again whenever the round is touched, so no timer has to be trusted. */
+  /** By when the worker should have answered: after that its machine is soon not trusted any more (`isInCourse`). An answer counts as long as the round is armed. */
   readonly deadline: EpochMs;
   /** Wakes the state machine that waits for the round. */
   readonly taskToken?: string;

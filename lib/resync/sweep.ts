@@ -1,5 +1,5 @@
 import { decodeTime, isValid } from 'ulid';
-import { PoolError } from '../pool/errors.ts';
+import { isDeploymentWrong } from '../pool/errors.ts';
 import type { EpochMs } from '../pool/job.ts';
 import type { DueJob, RowCondition } from '../pool/ports.ts';
 import { isEligible, type WorkerRow } from '../pool/worker.ts';
@@ -44,7 +44,7 @@ export class Sweep {
       try {
         await this.#seeTo(row, generation);
       } catch (error) {
-        if (error instanceof PoolError && error.code === 'not-permitted') throw error;
+        if (isDeploymentWrong(error)) throw error;
         // The others are seen to all the same, and the looks at them are kept for the passes to come.
         const reason = error instanceof Error ? error.message : String(error);
         this.#ports.telemetry.failed({ message: `sweep of worker ${JSON.stringify(row.workerId)}`, receiveCount: 1, reason, error });

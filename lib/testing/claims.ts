@@ -30,6 +30,10 @@ export const CLAIMS = {
   'a dispatch has an outcome, or a job that is to give it one': 'G3 exact dispatch',
   'a dispatch that started has an end, or a job that is to give it one': 'G3 exact dispatch',
   'clients were told the outcome on record': 'G3 exact dispatch',
+  'whoever was refused met what it was refused for': 'G3 exact dispatch',
+  'whoever was cancelled was stopped or superseded': 'G3 exact dispatch',
+  'whoever waits behind another asked to': 'G3 exact dispatch',
+  'a client is told of what it asked for, and of nothing else': 'G3 exact dispatch',
   'what is on record as started was up then': 'G3 exact dispatch',
   'what is on record as never started was not up': 'G3 exact dispatch',
 
@@ -51,6 +55,8 @@ export const CLAIMS = {
   'a job ends once': 'G7 ends are final',
   'the end of a dispatch stays as it is': 'G7 ends are final',
   'what has ended does not start': 'G7 ends are final',
+  'whoever was stopped, somebody stopped': 'G7 ends are final',
+  'what was stopped does not run': 'G7 ends are final',
   'clients were told the end on record': 'G7 ends are final',
   'what is on record as the end is what happened': 'G7 ends are final',
 

@@ -31,9 +31,9 @@ export interface LiveHandler {
   end?: () => unknown;
 }
 
-/** What really happened to a dispatch, by the clocks of those to whom it happened. */
+/** What really happened to a dispatch, by the clocks of those to whom it happened; `trueAt` by none. */
 export interface Truth {
-  readonly ups: { readonly handler: LiveHandler; readonly at: number }[];
+  readonly ups: { readonly handler: LiveHandler; readonly at: number; readonly trueAt: number }[];
   readonly finishes: { readonly process: Process; readonly at: number; readonly failed: boolean }[];
 }
 
@@ -313,7 +313,7 @@ export class Checker {
 
   up(handler: LiveHandler): void {
     if (handler.phase === 'starting') handler.phase = 'up';
-    this.truthOf(handler.dispatchId).ups.push({ handler, at: handler.process.now() });
+    this.truthOf(handler.dispatchId).ups.push({ handler, at: handler.process.now(), trueAt: this.#options.scheduler.now() });
   }
 
   stopping(handler: LiveHandler, reason: StopReason): void {

@@ -4,7 +4,7 @@ import { type Delivery, LAST_RECEIVE, processBatch, retryDelayMs } from '../../l
 import { PoolError } from '../../lib/pool/errors.ts';
 import type { Telemetry } from '../../lib/pool/ports.ts';
 
-type Fate = 'handled' | 'fails' | 'hopeless' | 'not permitted';
+type Fate = 'handled' | 'fails' | 'hopeless' | 'not permitted' | 'no pool';
 
 interface How {
   readonly receiveCount?: number;
@@ -35,6 +35,8 @@ function setup(fates: { readonly [id: string]: Fate } = {}) {
         throw new PoolError('invalid-request', `${id} is not JSON`, { retryable: false });
       case 'not permitted':
         throw new PoolError('not-permitted', `${id}: no grant`, { retryable: false });
+      case 'no pool':
+        throw new PoolError('no-such-pool', `${id}: no table`, { retryable: false });
       case 'handled':
       case undefined:
         return;
@@ -200,10 +202,13 @@ describe('a message that fails', () => {
 });
 
 describe('where the function is not permitted to do its work', () => {
-  test('the batch fails whole, and no message is blamed for it', async () => {
-    const batch = setup({ k1: 'not permitted' });
+  test.each([
+    ['not permitted', 'not-permitted'],
+    ['no pool', 'no-such-pool'],
+  ] as const)('the batch fails whole, and no message is blamed for it: %s', async (fate, code) => {
+    const batch = setup({ k1: fate });
     const process = batch.process(deliveryOf('k1', { receiveCount: LAST_RECEIVE }), deliveryOf('m1'));
-    await expect(process).rejects.toMatchObject({ code: 'not-permitted' });
+    await expect(process).rejects.toMatchObject({ code });
     expect(batch.deadLettered.size).toBe(0);
     expect(batch.retried.size).toBe(0);
   });

@@ -7,6 +7,7 @@ import type { Scene } from './scene.ts';
 
 /** A request that failed so often without a fault will not succeed. */
 const HOPELESS = 8;
+const STOP_AGAIN_MS = 120_000;
 
 /**
  * Whoever sees to the pool: puts back what was dead-lettered, sees to workers, moves jobs, closes the pool, deploys it with another lease.
@@ -15,6 +16,7 @@ const HOPELESS = 8;
 export class Operator {
   readonly #scene: Scene;
   readonly #tried = new Map<string, number>();
+  readonly #stoppedAt = new Map<string, number>();
   #operations = 0;
   #operating = 0;
   #nextAsk = 0;
@@ -94,6 +96,7 @@ export class Operator {
   }
 
   close(state: 'closed' | 'recovering', forMs: number): true {
+    if (state === 'closed') this.#scene.history.poolCloses();
     const { scheduler, pool, tell } = this.#scene;
     tell('operator', () => `has the pool ${state} for ${forMs} ms`);
     this.#setPool(state);
@@ -126,28 +129,36 @@ export class Operator {
 
   /** What was lost of a dispatch that nobody runs is lost for good, and its job waits for its start until it is stopped. */
   stopWhatCannotStart(): void {
-    const { jobs, dispatches } = this.#scene.pool.services;
+    const { scheduler, pool } = this.#scene;
+    const { jobs, dispatches } = pool.services;
     for (const { status, key, dispatchId } of jobs.all()) {
-      if (status !== 'assigned' || dispatches.hasPayload(dispatchId) || this.#isGivenUp(`start of ${dispatchId}`)) continue;
+      const again = this.#stoppedAt.get(dispatchId) ?? Number.NEGATIVE_INFINITY;
+      if (status !== 'assigned' || dispatches.hasPayload(dispatchId) || scheduler.now() < again + STOP_AGAIN_MS) continue;
+      this.#stoppedAt.set(dispatchId, scheduler.now());
       this.#stop(key);
     }
   }
 
   /**
-   * A stop of what is not on record, or an assignment of what has no payload, is tried again for a quarter of an hour and blocks its key: nobody
-   * waits so long for what cannot be.
+   * A stop of what is not on record, or whatever has to do with a start whose record or payload is gone, is tried again for a quarter of an
+   * hour and blocks its key: nobody waits so long for what cannot be.
    */
   forgetTheHopeless(): void {
-    const { requests } = this.#scene.pool.services;
+    const { checker, pool } = this.#scene;
+    const { requests, jobs, dispatches } = pool.services;
     const first = new Map(
       requests
         .messages()
         .toReversed()
         .map(({ group, id }) => [group, id]),
     );
-    requests.takeAll(
-      ({ id, group, body, receiveCount }) => receiveCount >= HOPELESS && first.get(group) === id && /"op":"(stop|assign)"/.test(body),
-    );
+    const taken = requests.takeAll(({ id, group = '', body, receiveCount }) => {
+      if (receiveCount < HOPELESS || first.get(group) !== id) return false;
+      const job = jobs.peek(group);
+      const cannotStart = job?.status === 'assigned' && !dispatches.hasPayload(job.dispatchId);
+      return cannotStart || body.includes('"op":"stop"');
+    });
+    for (const { body } of taken) checker.requestLost(body);
   }
 
   #setPool(state: 'open' | 'closed' | 'recovering'): void {
@@ -156,8 +167,8 @@ export class Operator {
   }
 
   #stop(key: string): void {
-    this.#scene.checker.stopAsked(key);
-    this.#operate((pool) => pool.stop(key));
+    const acknowledged = this.#scene.history.asks({ type: 'stop', key });
+    this.#operate((pool) => pool.stop(key).then(acknowledged));
   }
 
   #operate(act: (pool: Pool) => Promise<unknown>): void {

@@ -4,6 +4,7 @@ import type { Checker } from '../../lib/testing/invariants.ts';
 import type { MemoryPool } from '../../lib/testing/memory-pool.ts';
 import type { Scheduler } from '../../lib/testing/scheduler.ts';
 import type { Tell } from '../../lib/testing/story.ts';
+import type { History } from './history.ts';
 import type { Conditions } from './profiles.ts';
 
 /** What all that goes on in one world has in common. */
@@ -13,6 +14,7 @@ export interface Scene {
   readonly faults: Faults;
   readonly incidents: Incidents;
   readonly checker: Checker;
+  readonly history: History;
   readonly pool: MemoryPool;
   readonly leaseMs: number;
   readonly keys: readonly string[];

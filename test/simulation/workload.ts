@@ -8,6 +8,8 @@ import type { Process } from '../../lib/testing/process.ts';
 import { Random } from '../../lib/testing/random.ts';
 import type { Scheduler } from '../../lib/testing/scheduler.ts';
 
+import type { Answer, History } from './history.ts';
+
 /** What was asked for under a dispatch id, as the client that asked knows it. */
 export interface Asked {
   readonly dispatchId: string;
@@ -21,6 +23,7 @@ export interface WorkloadOptions {
   readonly random: Random;
   readonly scheduler: Scheduler;
   readonly checker: Checker;
+  readonly history: History;
   readonly incidents: Incidents;
   readonly client: { readonly process: Process; readonly pool: Pool };
   readonly keys: readonly string[];
@@ -93,19 +96,21 @@ export class Workload {
   }
 
   async #stop(key: string, random: Random): Promise<void> {
-    const { client, checker } = this.#options;
+    const { client, history } = this.#options;
     const asked = random.chance(0.5) ? this.#known(random) : undefined;
     // Now and then one that was never heard of: the start comes later, or never.
     const dispatchId = asked?.dispatchId ?? (random.chance(0.2) ? this.#next() : undefined);
     const at = asked && random.chance(0.9) ? (asked.starts[0]?.key ?? key) : key;
     this.#tell(() => `asks to stop "${at}"${dispatchId === undefined ? '' : ` for dispatch ${dispatchId}`}`);
-    checker.stopAsked(at, dispatchId);
+    const named = dispatchId === undefined ? {} : { dispatchId };
+    const acknowledged = history.asks({ type: 'stop', key: at, ...named });
     if (dispatchId !== undefined && !asked) this.#ask(dispatchId);
-    await client.pool.stop(at, dispatchId === undefined ? {} : { dispatchId });
+    await client.pool.stop(at, named);
+    acknowledged();
   }
 
   async #start(freeKey: string, known: Asked | undefined, random: Random): Promise<void> {
-    const { scheduler, client, checker } = this.#options;
+    const { scheduler, client, history } = this.#options;
     const first = known?.starts[0];
     const isSame = first !== undefined && random.chance(0.7);
     const key = isSame ? first.key : freeKey;
@@ -114,18 +119,22 @@ export class Workload {
     const ifBusy = random.pick(['reject', 'next', 'replace'] as const);
     const expiresAt = random.chance(0.1) ? { expiresAt: new Date(scheduler.now() + random.between(-1_000, 20_000)) } : {};
     this.#tell(() => `asks to start "${key}" as dispatch ${dispatchId} with "${payload}", if busy ${ifBusy}`);
-    if (ifBusy === 'replace') checker.stopAsked(key);
+    const acknowledged = history.asks({
+      ...{ type: 'start', key, dispatchId, payload, ifBusy },
+      ...(expiresAt.expiresAt ? { expiresAt: expiresAt.expiresAt.getTime() } : {}),
+    });
     const asked = this.#ask(dispatchId);
     const start = { key, payload, isSent: false };
     asked.starts.push(start);
     const handle = await client.pool.start(key, payload, { dispatchId, ifBusy, ...expiresAt });
     asked.starts[asked.starts.indexOf(start)] = { ...start, isSent: true };
-    if (random.chance(0.15)) await this.#wait(handle, undefined, 'outcome', random);
+    acknowledged();
+    if (random.chance(0.15)) await this.#wait(handle, undefined, 'outcome', random, { key, payload });
   }
 
   /** Every wait is answered, if only with `deadline-exceeded`; what it is told is for ever. */
-  async #wait(handle: Dispatch, asked: Asked | undefined, what: 'outcome' | 'ended', random: Random): Promise<void> {
-    const { scheduler, client, checker } = this.#options;
+  async #wait(handle: Dispatch, asked: Asked | undefined, what: 'outcome' | 'ended', random: Random, own?: Answer['asked']): Promise<void> {
+    const { scheduler, client, checker, history } = this.#options;
     const timeoutMs = random.between(1, random.pick([500, 5_000, 30_000]));
     const who = `${client.process.name} waits for ${what} of dispatch ${handle.dispatchId}`;
     const cancel = scheduler.after(timeoutMs + LATE_MS, () =>
@@ -134,6 +143,7 @@ export class Workload {
     try {
       const answer = await (what === 'outcome' ? handle.outcome({ timeoutMs }) : handle.ended({ timeoutMs }));
       this.#tell(() => `hears of dispatch ${handle.dispatchId}: ${JSON.stringify(answer)}`);
+      history.hears({ dispatchId: handle.dispatchId, what, answer, ...(own ? { asked: own } : {}) });
       if (asked) this.#heard(asked, what === 'outcome' ? 'outcome' : 'end', answer);
     } finally {
       cancel();

@@ -10,6 +10,7 @@ import { Scheduler } from '../../lib/testing/scheduler.ts';
 import { Story } from '../../lib/testing/story.ts';
 import { checkAnswers } from './answers.ts';
 import { Crew } from './crew.ts';
+import { History } from './history.ts';
 import { Mishaps } from './mishaps.ts';
 import { Operator } from './operator.ts';
 import { conditionsOf, type Profile } from './profiles.ts';
@@ -98,6 +99,7 @@ export class World {
       services: () => pool.services,
       onViolation: (violation) => this.#broken(violation),
     });
+    const history = new History({ scheduler, checker, services: () => pool.services });
     const { tell } = this.#story;
     const heard = (call: Call, sentAt: number, result: CallResult) => {
       checker.heard(call, sentAt, result);
@@ -118,8 +120,14 @@ export class World {
         inboxes: faults.disturbance(true),
       },
       observe: {
-        job: checker.job,
-        dispatch: checker.dispatch,
+        job: (key, before, after) => {
+          checker.job(key, before, after);
+          history.job(key, before, after);
+        },
+        dispatch: (dispatchId, before, after) => {
+          checker.dispatch(dispatchId, before, after);
+          history.dispatch(dispatchId, before, after);
+        },
         worker: (workerId, before, after) => {
           checker.worker(workerId, before, after);
           if (after.state === 'lost' || (before && before.session !== after.session)) this.#givenUp.add(workerId);
@@ -135,7 +143,7 @@ export class World {
       }),
     });
     this.#scene = {
-      ...{ scheduler, conditions, faults, incidents, checker, pool, leaseMs, keys, tell },
+      ...{ scheduler, conditions, faults, incidents, checker, history, pool, leaseMs, keys, tell },
       isRecovering: () => this.#restorations.isRecovering,
       isCalm: () => this.#isCalm,
       whenCalm: (run) => {
@@ -194,11 +202,11 @@ export class World {
   }
 
   #client(name: string): Workload {
-    const { scheduler, incidents, checker, pool, keys, leaseMs, tell } = this.#scene;
+    const { scheduler, incidents, checker, history, pool, keys, leaseMs, tell } = this.#scene;
     const random = this.#random;
     const skewMs = random.between(-3_000, 3_000);
     return new Workload({
-      ...{ scheduler, incidents, checker, keys, tell },
+      ...{ scheduler, incidents, checker, history, keys, tell },
       random: new Random(random.seed()),
       client: pool.connect(name, skewMs),
       asked: this.#asked,
@@ -221,7 +229,7 @@ export class World {
   }
 
   async #rest(when: string, isEmpty = false): Promise<void> {
-    const { scheduler, faults, pool, checker } = this.#scene;
+    const { scheduler, faults, pool, checker, history } = this.#scene;
     // What names a record that is gone for good fails for a quarter of an hour, and holds up its key so long.
     const restMs = faults.injected.has('loseRecord') || faults.injected.has('restoreTable') ? 10 * REST_MS : REST_MS;
     const until = scheduler.now() + restMs;
@@ -243,6 +251,7 @@ export class World {
     checker.check(left === undefined, 'everything comes to rest once nothing fails', () => `${when}, ${restMs} ms later: ${left}`);
     if (left !== undefined) return;
     checkAnswers(this.#scene, this.#asked.values(), (workerId) => this.#givenUp.has(workerId), when);
+    history.check(when);
     const live = pool.services.jobs.all().filter(({ status }) => status !== 'ended');
     if (isEmpty) checker.check(live.length === 0, 'nothing is left once all was stopped', () => `${when}: ${JSON.stringify(live)}`);
   }
