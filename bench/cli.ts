@@ -94,10 +94,10 @@ function textOf(result: Result): string {
         ]),
       );
       const functions = tableOf(
-        ['jobs', 'fate', 'function', 'invocations', 'calls per job', 'wait s', 'CPU s', 'in all s', 'heap MB'],
+        ['jobs', 'fate', 'function', 'invocations', 'calls per job', 'CPU ms per job', 'wait s', 'CPU s', 'in all s', 'heap MB'],
         result.cases.flatMap(({ jobs, fate, functions }) =>
           functions.map((each) => [
-            ...[jobs, fate, each.function, each.invocations, each.callsPerJob],
+            ...[jobs, fate, each.function, each.invocations, each.callsPerJob, each.cpuMsPerJob],
             ...[each.waitSeconds, each.cpuSeconds, each.seconds, each.heapMb],
           ]),
         ),

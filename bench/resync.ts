@@ -54,6 +54,8 @@ export interface FunctionUse {
   readonly invocations: number;
   /** Requests to services, per job over all invocations. */
   readonly callsPerJob: number;
+  /** Likewise, at the function's share of a CPU. */
+  readonly cpuMsPerJob: number;
   // Of the invocation that took most:
   readonly waitSeconds: number;
   readonly cpuSeconds: number;
@@ -159,14 +161,14 @@ const grownCounts: Grown = (small, large) => [
   ['bytes of an answer', small.answerBytes, large.answerBytes, GROWTH],
 ];
 
-const grownTimes: Grown = (small, large) => [['CPU per job', cpuPerJob(small), cpuPerJob(large), CPU_GROWTH]];
+const grownTimes: Grown = (small, large) => [['CPU ms per job', cpuMsPerJob(small), cpuMsPerJob(large), CPU_GROWTH]];
 
 function callsPerJob({ functions }: ResyncCase): number {
   return functions.reduce((sum, each) => sum + each.callsPerJob, 0);
 }
 
-function cpuPerJob({ functions, jobs, answerSeconds }: ResyncCase): number {
-  return (answerSeconds + functions.reduce((sum, each) => sum + each.cpuSeconds * each.invocations, 0)) / jobs;
+function cpuMsPerJob({ functions, jobs, answerSeconds }: ResyncCase): number {
+  return rounded(functions.reduce((sum, each) => sum + each.cpuMsPerJob, (answerSeconds * 1_000) / jobs));
 }
 
 /** Whatever is taken per job may not grow with their number. */
@@ -460,6 +462,7 @@ class Use {
   #calls = 0;
   #waited = 0;
   #cpu = 0;
+  #cpuInAll = 0;
   #heap = 0;
   #begun = { at: 0, cpu: process.cpuUsage() };
   #memory?: Memory;
@@ -479,16 +482,20 @@ class Use {
   end(at: number): void {
     const { heapBytes = 0, cpuSeconds = 0 } = this.#memory ?? {};
     this.#waited = Math.max(this.#waited, (at - this.#begun.at) / 1_000);
-    this.#cpu = Math.max(this.#cpu, secondsSince(this.#begun.cpu) - cpuSeconds);
+    const cpu = secondsSince(this.#begun.cpu) - cpuSeconds;
+    this.#cpu = Math.max(this.#cpu, cpu);
+    this.#cpuInAll += cpu;
     this.#heap = Math.max(this.#heap, heapBytes);
   }
 
   of(name: FunctionName, jobs: number): FunctionUse {
-    const cpuSeconds = (this.#cpu * assumptions.cpuMemoryMb) / deployed[name].memoryMb;
+    const share = deployed[name].memoryMb / assumptions.cpuMemoryMb;
+    const cpuSeconds = this.#cpu / share;
     return {
       function: name,
       invocations: this.invocations,
       callsPerJob: rounded(this.#calls / jobs),
+      cpuMsPerJob: rounded((this.#cpuInAll / share / jobs) * 1_000),
       waitSeconds: rounded(this.#waited),
       cpuSeconds: rounded(cpuSeconds),
       seconds: rounded(this.#waited + cpuSeconds),
