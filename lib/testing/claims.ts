@@ -34,11 +34,14 @@ export const CLAIMS = {
   'whoever was cancelled was stopped or superseded': 'G3 exact dispatch',
   'whoever waits behind another asked to': 'G3 exact dispatch',
   'a client is told of what it asked for, and of nothing else': 'G3 exact dispatch',
+  'what had expired is not admitted': 'G3 exact dispatch',
   'what is on record as started was up then': 'G3 exact dispatch',
   'what is on record as never started was not up': 'G3 exact dispatch',
 
   'nobody starts what runs there already': 'G4 a repeated start is harmless',
   'what runs by its record is not told to stop': 'G4 a repeated start is harmless',
+  'no attempt is counted that did not fail': 'G4 a repeated start is harmless',
+  'whoever has to move, somebody moved': 'G4 a repeated start is harmless',
   'a stop was asked for': 'G4 a repeated start is harmless',
 
   'what is restored is restored for a worker of the pool': 'G5 restored, never overwritten',
@@ -56,10 +59,13 @@ export const CLAIMS = {
   'the end of a dispatch stays as it is': 'G7 ends are final',
   'what has ended does not start': 'G7 ends are final',
   'whoever was stopped, somebody stopped': 'G7 ends are final',
+  'what was stopped is over': 'G7 ends are final',
   'what was stopped does not run': 'G7 ends are final',
   'clients were told the end on record': 'G7 ends are final',
   'what is on record as the end is what happened': 'G7 ends are final',
 
+  'nothing is assigned before it is due': 'G8 any order',
+  'nothing is assigned in a pool that has not been open for long': 'G8 any order',
   'no start is sent under a fence that its record does not know': 'G8 any order',
   'nothing is left once all was stopped': 'G8 any order',
   'an operator is heard once nothing fails': 'G8 any order',

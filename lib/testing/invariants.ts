@@ -1,6 +1,6 @@
 import type { Dispatch } from '../pool/dispatch.ts';
 import { isOwned, type Job, type RunningJob } from '../pool/job.ts';
-import type { WorkerRow } from '../pool/worker.ts';
+import type { PoolState, WorkerRow } from '../pool/worker.ts';
 import { type Command, fingerprintOf, parseRequest, type StartCommand, type StopReason } from '../wire/index.ts';
 import type { Call, CallResult } from './calls.ts';
 import { CLAIMS, type Claim, type Violation } from './claims.ts';
@@ -48,6 +48,11 @@ export interface CheckerOptions {
 /** Lots at the same millisecond fall in any order. */
 const SAME_MOMENT_MS = 2;
 
+/** How far the clocks of two functions are apart at most. */
+const SKEW_MS = 1_000;
+/** So long at most functions go by an earlier state of the pool: by what they read of it last, and as long as they live. */
+const UNSEEN_MS = 30_000;
+
 /** The ways of one dispatch's job. One that is being stopped is never taken up again. */
 const WAYS: { readonly [status in Job['status']]: readonly Job['status'][] } = {
   pending: ['pending', 'assigned', 'running', 'ended'],
@@ -73,6 +78,7 @@ export class Checker {
   /** The highest fence that was given when the key's record was last deleted, and when that was. */
   readonly #orphans = new Map<string, { readonly fence: number; readonly at: number; readonly isHeldBack: boolean }>();
   #isHeldBack = false;
+  #notOpenSince: number | undefined;
   readonly #lost = { record: new Set<string>(), job: new Set<string>(), request: new Set<string>() };
 
   constructor(options: CheckerOptions) {
@@ -181,7 +187,12 @@ export class Checker {
       );
       this.#assignments.set(assignment, owner);
     }
+    if (after.status === 'assigned' && (!before || before.fence < after.fence)) this.#checkAssigned(before, after);
     if (before?.dispatchId !== after.dispatchId) return;
+    const { finishes } = this.truthOf(after.dispatchId);
+    const failed = () => `attempt ${after.attempt} of ${after.dispatchId} at "${key}", and in truth ${finishes.length} ended`;
+    if (before.attempt !== after.attempt && !this.lostOf(after.dispatchId))
+      this.check(after.attempt <= 1 + finishes.filter((each) => each.failed).length, 'no attempt is counted that did not fail', failed);
     const isWay = WAYS[before.status].includes(after.status);
     const claim = before.status === 'ended' ? 'an ended job stays ended' : 'a job goes no way but those of its states';
     this.check(isWay, claim, () => `job "${key}" of dispatch ${after.dispatchId} went from ${before.status} to ${after.status}`);
@@ -189,6 +200,18 @@ export class Checker {
     const both = () => `job "${key}" ended twice: ${JSON.stringify(before.settled)}, then ${JSON.stringify(after.settled)}`;
     this.check(isSame(before.settled, after.settled), 'a job ends once', both);
   };
+
+  #checkAssigned(before: Job | undefined, after: Job): void {
+    const now = this.#options.scheduler.now();
+    if (before?.status === 'pending') {
+      const early = () => `job "${after.key}" was due at ${before.dueAt}, and is assigned at ${now}`;
+      this.check(before.dueAt <= now + SKEW_MS, 'nothing is assigned before it is due', early);
+    }
+    const forMs = now - (this.#notOpenSince ?? now);
+    const closed = () => `job "${after.key}" is assigned, and the pool has not been open for ${forMs} ms`;
+    if (this.#notOpenSince !== undefined)
+      this.check(forMs <= UNSEEN_MS, 'nothing is assigned in a pool that has not been open for long', closed);
+  }
 
   #checkRestored(before: Job | undefined, { key, dispatchId, fence, owner }: RunningJob): void {
     const { workers, dispatches } = this.#options.services();
@@ -211,6 +234,10 @@ export class Checker {
       (before.startedAt !== undefined || !isOwned(before) || before.owner.session !== owner.session);
     this.check(!isOthers, 'what is restored displaces nobody else', () => `${restored}, in the place of ${JSON.stringify(before)}`);
   }
+
+  readonly pool = ({ state }: PoolState): void => {
+    this.#notOpenSince = state === 'open' ? undefined : (this.#notOpenSince ?? this.#options.scheduler.now());
+  };
 
   readonly dispatch = (dispatchId: string, before: Dispatch | undefined, after: Dispatch | undefined): void => {
     if (!after) this.#lost.record.add(dispatchId);

@@ -4,6 +4,7 @@ import type { Dispatch } from '../pool/dispatch.ts';
 import type { Job } from '../pool/job.ts';
 import type { Clock, Ids, RequestSender, Telemetry, Timer } from '../pool/ports.ts';
 import { DEFAULT_SETTINGS } from '../pool/settings.ts';
+import type { PoolState } from '../pool/worker.ts';
 import type { ResyncPorts, RoundMachine } from '../resync/ports.ts';
 import { encodeReport, encodeRequest, type Report, type Request } from '../wire/index.ts';
 import type { ReportSender, WorkerClock, WorkerPorts } from '../worker/ports.ts';
@@ -27,7 +28,12 @@ export interface MemoryServicesOptions {
   readonly inboxRetentionMs?: number | undefined;
   readonly lag?: IndexLag;
   readonly disturbance?: { readonly requests?: Disturbance; readonly reports?: Disturbance; readonly inboxes?: Disturbance };
-  readonly observe?: { readonly job?: JobObserver; readonly dispatch?: DispatchObserver; readonly worker?: WorkerObserver };
+  readonly observe?: {
+    readonly job?: JobObserver;
+    readonly dispatch?: DispatchObserver;
+    readonly worker?: WorkerObserver;
+    readonly pool?: (pool: PoolState) => void;
+  };
 }
 
 const DEFAULT_LEASE_MS = 30_000;
@@ -64,7 +70,7 @@ export class MemoryServices {
     this.#ids = new SequentialIds(clock);
     this.dispatches = new MemoryDispatches({ clock, observe: observe.dispatch });
     this.jobs = new MemoryJobs({ clock, retentionMs, lag, dispatches: this.dispatches, observe: observe.job });
-    this.workers = new MemoryWorkers({ lag, observe: observe.worker });
+    this.workers = new MemoryWorkers({ lag, observe: observe.worker, observePool: observe.pool });
     this.restores = new MemoryRestores(this);
     this.inboxes = new MemoryInboxes({ clock, timer, retentionMs: options.inboxRetentionMs, disturbance: disturbance.inboxes });
     const queue = (name: string, type: 'fifo' | 'standard', disturbs?: Disturbance) => {

@@ -8,7 +8,8 @@ export type WorkerObserver = (workerId: string, before: WorkerRow | undefined, a
 export interface MemoryWorkersOptions {
   /** How far `list` and `poolState` are behind. */
   readonly lag?: IndexLag;
-  readonly observe?: WorkerObserver;
+  readonly observe?: WorkerObserver | undefined;
+  readonly observePool?: ((pool: PoolState) => void) | undefined;
 }
 
 /** Worker rows as DynamoDB keeps them: what the control plane sees and what the worker may do to its own row, on one table. */
@@ -66,6 +67,7 @@ export class MemoryWorkers implements WorkerStore, Registry {
 
   setPool(pool: PoolState): void {
     this.#pool = pool;
+    this.#options.observePool?.(pool);
     (this.#options.lag ?? noLag)(() => {
       this.#seenPool = this.#pool;
     });

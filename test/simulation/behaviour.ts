@@ -72,7 +72,7 @@ export function moodyHandler(
     return {
       done,
       async stop() {
-        if (random.chance(0.5)) await sleep(random.between(1, 500));
+        if (random.chance(0.5)) await sleep(random.between(1, random.pick([500, 500, 5_000])));
         if (isBad()) {
           const way = random.below(3);
           tell(process().name, () => `stop of "${job.key}" will ${['throw', 'be slow', 'hang'][way]}`);

@@ -140,4 +140,32 @@ describe('the history of a key shows', () => {
     history.hears({ dispatchId: 'd1', what: 'outcome', asked: { key: 'k', payload: 'q' }, answer: outcome });
     expect(broken()).toEqual(['a client is told of what it asked for, and of nothing else']);
   });
+
+  test('that a stop was acknowledged and its dispatch never ended, though it runs nowhere (G7)', () => {
+    const { history, asks, write, head, broken } = setup();
+    asks('d1')();
+    write({ ...head('d1'), status: 'admitted' });
+    history.asks({ type: 'stop', key: 'k', dispatchId: 'd1' })();
+    expect(broken()).toEqual(['what was stopped is over']);
+  });
+
+  test('that a start was admitted which had expired before it was sent (G3)', async () => {
+    const { scheduler, asks, hold, broken } = setup();
+    asks('d1', 'reject', scheduler.now() + 1)();
+    await hold('d1');
+    expect(broken()).toEqual([]);
+    asks('d2', 'replace', scheduler.now() - 2_000)();
+    await hold('d2');
+    expect(broken()).toEqual(['what had expired is not admitted']);
+  });
+
+  test('that a job has to move which nobody moved, or of another fence (G4)', async () => {
+    const { history, hold, broken } = setup();
+    history.moves('k', 1);
+    await hold('d1', { status: 'releasing', releaseReason: 'moved' });
+    await hold('d1');
+    expect(broken()).toEqual([]);
+    await hold('d1', { status: 'releasing', fence: 2, releaseReason: 'moved' });
+    expect(broken()).toEqual(['whoever has to move, somebody moved']);
+  });
 });

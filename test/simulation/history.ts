@@ -49,8 +49,10 @@ export interface HistoryOptions {
 }
 
 const NEVER = Number.POSITIVE_INFINITY;
-/** How far the clocks of functions and clients are off at most, ms. */
-const SKEW_MS = 4_000;
+/** How far the clocks of functions are off at most, ms. */
+const SKEW_MS = 1_000;
+/** From what a function decides to what comes of it, at most, ms. */
+const FUNCTION_MS = 20_000;
 
 /**
  * What clients asked, were acknowledged and were told, against the smallest model that has an answer to it: a key is held by one dispatch
@@ -67,6 +69,7 @@ export class History {
   readonly #stays: Stay[] = [];
   readonly #open = new Map<string, Stay[]>();
   readonly #settledAt = new Map<string, number>();
+  readonly #moves = new Set<string>();
   #closedAt = NEVER;
 
   constructor(options: HistoryOptions) {
@@ -93,7 +96,12 @@ export class History {
     this.#closedAt = Math.min(this.#closedAt, this.#options.scheduler.now());
   }
 
-  readonly job = (key: string, _before: Job | undefined, after: Job | undefined): void => {
+  /** Somebody asks for whoever holds the key under that fence to move. */
+  moves(key: string, fence: number): void {
+    this.#moves.add(`${key} ${fence}`);
+  }
+
+  readonly job = (key: string, before: Job | undefined, after: Job | undefined): void => {
     const now = this.#options.scheduler.now();
     const there = new Set([after?.status === 'ended' ? undefined : after?.dispatchId, after?.next]);
     const open = this.#open.get(key) ?? [];
@@ -107,6 +115,9 @@ export class History {
       this.#stays.push(stay);
     }
     this.#open.set(key, kept);
+    if (after?.status !== 'releasing' || after.releaseReason !== 'moved' || before?.status === 'releasing') return;
+    const what = () => `dispatch ${after.dispatchId} at "${key}" is released under fence ${after.fence}`;
+    this.#options.checker.check(this.#moves.has(`${key} ${after.fence}`), 'whoever has to move, somebody moved', what);
   };
 
   readonly dispatch = (dispatchId: string, before: Dispatch | undefined, after: Dispatch | undefined): void => {
@@ -121,6 +132,7 @@ export class History {
       if (dispatch.status === 'ended' && dispatch.end.status === 'stopped')
         this.#checkStopped(dispatch.dispatchId, dispatch.key, dispatch.end.reason, when);
     }
+    this.#checkExpired(when);
     this.#checkWaiting(when);
     this.#checkStops(when);
     for (const answer of this.#answers) this.#checkAnswer(answer, when);
@@ -176,6 +188,18 @@ export class History {
     this.#options.checker.check(is[reason](), 'whoever was stopped, somebody stopped', what);
   }
 
+  #checkExpired(when: string): void {
+    const { checker } = this.#options;
+    for (const { dispatchId, from } of this.#stays) {
+      const starts = this.#startsOf(dispatchId);
+      const last = Math.max(...starts.map((start) => (start.type === 'start' && start.expiresAt) || NEVER));
+      if (starts.length === 0 || last === NEVER || checker.lostOf(dispatchId)) continue;
+      const wasInTime = from <= last + FUNCTION_MS && Math.min(...starts.map((start) => start.from)) <= last + SKEW_MS;
+      const what = () => `${when}: dispatch ${dispatchId} was admitted at ${from}, and had expired by ${last}`;
+      checker.check(wasInTime, 'what had expired is not admitted', what);
+    }
+  }
+
   #checkWaiting(when: string): void {
     const { checker } = this.#options;
     for (const { key, dispatchId, isBehind } of this.#stays) {
@@ -202,6 +226,10 @@ export class History {
       const what = () =>
         `${when}: ${JSON.stringify(operation)}, asked for at ${from}, and ${still?.dispatchId} runs at ${still?.process.name}`;
       checker.check(still === undefined, 'what was stopped does not run', what);
+      const record = dispatchId === undefined || checker.lostOf(dispatchId) ? undefined : services().dispatches.peek(dispatchId);
+      const goesOn = () => `${when}: ${JSON.stringify(operation)}, and it is ${JSON.stringify(record)}`;
+      if (record?.key === key)
+        checker.check(record.status === 'ended' || record.status === 'never-started', 'what was stopped is over', goesOn);
     }
   }
 

@@ -51,6 +51,8 @@ export class Mishaps {
         return operator.redrive();
       case 'purge':
         return this.#purge(random);
+      case 'loseInbox':
+        return this.#loseInbox(random);
       case 'badMessage':
         return this.#badMessage(random);
       case 'move':
@@ -146,6 +148,17 @@ export class Mishaps {
       if (queue === requests || queue === deadRequests) checker.requestLost(body);
     }
     return purged.length > 0;
+  }
+
+  #loseInbox(random: Random): boolean {
+    const { pool, tell } = this.#scene;
+    const { inboxes, workers } = pool.services;
+    const rows = workers.all().filter(({ state }) => state === 'active' || state === 'draining');
+    if (rows.length === 0) return false;
+    const { workerId, session } = random.pick(rows);
+    tell('somebody', () => `deletes the inbox of ${workerId}, session ${session}`);
+    void inboxes.remove(session);
+    return true;
   }
 
   /**

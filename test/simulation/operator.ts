@@ -83,10 +83,11 @@ export class Operator {
 
   /** Asks a job to move, now and then one that has moved on since. */
   move(random: Random): true {
-    const { keys, pool, tell } = this.#scene;
+    const { keys, history, pool, tell } = this.#scene;
     const key = random.pick(keys);
     const fence = Math.max(0, (pool.services.jobs.peek(key)?.fence ?? 0) - (random.chance(0.2) ? 1 : 0));
     tell('operator', () => `asks to move "${key}" under fence ${fence}`);
+    history.moves(key, fence);
     pool.services.requests.send({
       body: encodeRequest({ op: 'move', key, fence }),
       group: key,

@@ -17,6 +17,8 @@ export const MISHAP_KINDS = [
   'drain',
   'setClock',
   // Of messages and records:
+  /** The inbox of a worker is deleted. */
+  'loseInbox',
   'badMessage',
   'purge',
   /** The record of a job, of a dispatch, or a payload is deleted. */
@@ -73,7 +75,7 @@ const PROCESSES: FaultRates = {
   'step-again': 0.05,
 };
 
-const OF_NETWORK: MishapRates = { cutOff: 1.5, operator: 3, badMessage: 8, redrive: 6, close: 20, purge: 20 };
+const OF_NETWORK: MishapRates = { cutOff: 1.5, operator: 3, badMessage: 8, redrive: 6, close: 20, purge: 20, loseInbox: 20 };
 const OF_RECORDS: MishapRates = { loseRecord: 0.08, operator: 0.5, restoreTable: 2.5 };
 const OF_PROCESSES: MishapRates = { kill: 4, restart: 4, freeze: 2, drain: 4, move: 1.5, setClock: 4, operator: 3, deploy: 15 };
 

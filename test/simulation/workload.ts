@@ -117,7 +117,7 @@ export class Workload {
     const payload = isSame ? first.payload : random.pick(PAYLOADS);
     const dispatchId = known?.dispatchId ?? this.#next();
     const ifBusy = random.pick(['reject', 'next', 'replace'] as const);
-    const expiresAt = random.chance(0.1) ? { expiresAt: new Date(scheduler.now() + random.between(-1_000, 20_000)) } : {};
+    const expiresAt = random.chance(0.1) ? { expiresAt: new Date(scheduler.now() + random.between(-6_000, 20_000)) } : {};
     this.#tell(() => `asks to start "${key}" as dispatch ${dispatchId} with "${payload}", if busy ${ifBusy}`);
     const acknowledged = history.asks({
       ...{ type: 'start', key, dispatchId, payload, ifBusy },

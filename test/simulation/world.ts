@@ -128,6 +128,7 @@ export class World {
           checker.dispatch(dispatchId, before, after);
           history.dispatch(dispatchId, before, after);
         },
+        pool: checker.pool,
         worker: (workerId, before, after) => {
           checker.worker(workerId, before, after);
           if (after.state === 'lost' || (before && before.session !== after.session)) this.#givenUp.add(workerId);

@@ -52,6 +52,34 @@ const dispatch: Dispatch = {
 };
 
 describe('the checker sees', () => {
+  test('a job that is assigned before it is due (G8)', () => {
+    const { scheduler, checker, broken } = setup();
+    const pending: Job = { ...head, status: 'pending', fence: 1, dueAt: scheduler.now() + 5_000, because: 'admitted' };
+    checker.job('k', pending, assigned(2, 'a'));
+    scheduler.skipTo(scheduler.now() + 5_000);
+    checker.job('k', { ...pending, fence: 2 }, assigned(3, 'a'));
+    expect(broken()).toEqual(['G8 any order']);
+  });
+
+  test('a job that is assigned in a pool that has long been closed (G8)', () => {
+    const { scheduler, checker, broken } = setup();
+    checker.pool({ state: 'closed', generation: 1 });
+    checker.job('k', undefined, assigned(2, 'a'));
+    scheduler.skipTo(scheduler.now() + 31_000);
+    checker.job('l', undefined, { ...assigned(2, 'a'), key: 'l' });
+    checker.pool({ state: 'open', generation: 1 });
+    checker.job('m', undefined, { ...assigned(2, 'a'), key: 'm' });
+    expect(broken()).toEqual(['G8 any order']);
+  });
+
+  test('an attempt that is counted though nothing failed (G4)', () => {
+    const { checker, worker, broken } = setup();
+    checker.job('k', running(2, 'a'), { ...running(2, 'a'), attempt: 2 });
+    checker.over(checker.starting(worker('a'), 'k', 'd1', 2), { failed: true });
+    checker.job('k', running(2, 'a'), { ...running(2, 'a'), attempt: 2 });
+    expect(broken()).toEqual(['G4 a repeated start is harmless']);
+  });
+
   test('one fence given to two owners (G1)', () => {
     const { checker, broken } = setup();
     checker.job('k', undefined, assigned(2, 'a'));
