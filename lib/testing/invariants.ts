@@ -132,6 +132,11 @@ export class Checker {
     this.#isHeldBack = false;
   }
 
+  /** Started before the record of the key was deleted, and not seen by the pool since, for all that is known. */
+  isOrphan(key: string, fence: number): boolean {
+    return fence <= (this.#orphans.get(key)?.fence ?? -1);
+  }
+
   /** The record of the key was deleted since then. */
   isOrphanSince(key: string, at: number): boolean {
     return (this.#orphans.get(key)?.at ?? -1) > at;
@@ -305,7 +310,7 @@ export class Checker {
         this.check(false, 'nobody starts what runs there already', beside);
       } else if (this.#isExcused(other.process))
         this.check(fence > other.fence, 'beside a handler that could not know, the fence protects', beside);
-      else if (!this.#orphans.get(key)?.isHeldBack && (this.#isOrphan(key, fence) || this.#isOrphan(key, other.fence)))
+      else if (!this.#orphans.get(key)?.isHeldBack && (this.isOrphan(key, fence) || this.isOrphan(key, other.fence)))
         this.check(fence !== other.fence, 'beside a handler whose record was deleted, a fence protects', beside);
       else if (!isExcused) {
         isAlone = false;
@@ -318,7 +323,7 @@ export class Checker {
     const leftMs = (this.#renewedAt.get(process) ?? 0) + this.#leaseOf(process) - this.#options.scheduler.now();
     const hasLease = leftMs > 0 || process.clockSetAt !== undefined;
     this.check(hasLease, 'nobody starts without a lease', () => `${who()}, ${-leftMs} ms after its lease was over`);
-    if (!isExcused && !this.#isOrphan(key, fence)) {
+    if (!isExcused && !this.isOrphan(key, fence)) {
       const { dispatches, jobs } = this.#options.services();
       const dispatch = dispatches.peek(dispatchId);
       const which = () => `${who()}, which is ${JSON.stringify(dispatch)}`;
@@ -350,7 +355,7 @@ export class Checker {
     const isOrdered = reason === 'stop-requested' || reason === 'replaced' || reason === 'pool-closed';
     const runs = job?.status === 'running' && job.dispatchId === dispatchId && job.owner.worker === process.name;
     // What is told to an orphan may be overtaken by its restoration.
-    if (this.#isOrphan(key, handler.fence)) return;
+    if (this.isOrphan(key, handler.fence)) return;
     const wasAsked = this.#stopsAsked.has(`dispatch ${dispatchId}`) || this.#stopsAsked.has(`key ${key}`);
     const stops = () => `${process.name} stops "${key}" (${reason}), though the record says that it runs there`;
     if (isOrdered) this.check(!runs, 'what runs by its record is not told to stop', stops);
@@ -382,7 +387,7 @@ export class Checker {
 
   /** The resource refused a handler that did not know that it was lost. */
   refusedWrite(process: Process, key: string, fence: number): void {
-    const isExcused = this.#isExcused(process) || this.#isOrphan(key, fence);
+    const isExcused = this.#isExcused(process) || this.isOrphan(key, fence);
     this.check(
       isExcused,
       'the resource refuses only whoever could not know',
@@ -417,10 +422,6 @@ export class Checker {
       }
     }
     if (part === 'whole') this.#judge('no handler is alive without a lease');
-  }
-
-  #isOrphan(key: string, fence: number): boolean {
-    return fence <= (this.#orphans.get(key)?.fence ?? -1);
   }
 
   /** Frozen since it was last renewed, and not long enough back to have noticed. */

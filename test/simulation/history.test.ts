@@ -52,13 +52,13 @@ const busy = (dispatchId: string): NotStarted => ({ outcome: 'refused', reason: 
 
 describe('the history of a key shows', () => {
   test('that somebody was refused for a holder that was not there by then (G3)', async () => {
-    const { scheduler, asks, refuse, hold, services, broken } = setup();
+    const { scheduler, asks, refuse, hold, broken } = setup();
     asks('d1')();
     await hold('d1');
     asks('d2')();
     refuse('d2', busy('d1'));
     expect(broken()).toEqual([]);
-    services.jobs.delete('k');
+    await hold('d2');
     scheduler.skipTo(scheduler.now() + 1);
     asks('d3')();
     refuse('d3', busy('d1'));

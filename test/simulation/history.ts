@@ -70,6 +70,8 @@ export class History {
   readonly #open = new Map<string, Stay[]>();
   readonly #settledAt = new Map<string, number>();
   readonly #moves = new Set<string>();
+  /** When a key's record was first deleted: from then on it is not known who held it. */
+  readonly #deletedAt = new Map<string, number>();
   #closedAt = NEVER;
 
   constructor(options: HistoryOptions) {
@@ -103,6 +105,7 @@ export class History {
 
   readonly job = (key: string, before: Job | undefined, after: Job | undefined): void => {
     const now = this.#options.scheduler.now();
+    if (!after && !this.#deletedAt.has(key)) this.#deletedAt.set(key, now);
     const there = new Set([after?.status === 'ended' ? undefined : after?.dispatchId, after?.next]);
     const open = this.#open.get(key) ?? [];
     for (const stay of open) if (!there.has(stay.dispatchId)) stay.to = now;
@@ -141,6 +144,8 @@ export class History {
   #checkRefusal(dispatchId: string, key: string, outcome: NotStarted, when: string): void {
     const { checker } = this.#options;
     const starts = this.#startsOf(dispatchId);
+    const isOfHolder = outcome.outcome === 'refused' && (outcome.reason === 'key-busy' || outcome.reason === 'next-taken');
+    if (isOfHolder && (this.#deletedAt.get(key) ?? NEVER) <= (this.#settledAt.get(dispatchId) ?? NEVER)) return;
     const from = Math.min(...starts.map((start) => start.from));
     const to = this.#settledAt.get(dispatchId) ?? NEVER;
     const what = () => `${when}: dispatch ${dispatchId} at "${key}", asked for at ${from}, at ${to}: ${JSON.stringify(outcome)}`;
@@ -160,11 +165,8 @@ export class History {
   ): boolean {
     const met = this.#stays.filter((stay) => stay.key === key && stay.from <= to && stay.to >= from);
     switch (outcome.reason) {
-      case 'key-busy': {
-        const holder = outcome.holder.dispatchId;
-        // Where its record was deleted it may hold the key all the same.
-        return met.some(({ dispatchId }) => dispatchId === holder) || this.#options.checker.lostOf(holder) !== undefined;
-      }
+      case 'key-busy':
+        return met.some(({ dispatchId }) => dispatchId === outcome.holder.dispatchId);
       case 'next-taken':
         return met.length >= 2;
       case 'pool-closed':

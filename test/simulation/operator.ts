@@ -130,14 +130,23 @@ export class Operator {
 
   /** What was lost of a dispatch that nobody runs is lost for good, and its job waits for its start until it is stopped. */
   stopWhatCannotStart(): void {
-    const { scheduler, pool } = this.#scene;
-    const { jobs, dispatches } = pool.services;
-    for (const { status, key, dispatchId } of jobs.all()) {
-      const again = this.#stoppedAt.get(dispatchId) ?? Number.NEGATIVE_INFINITY;
-      if (status !== 'assigned' || dispatches.hasPayload(dispatchId) || scheduler.now() < again + STOP_AGAIN_MS) continue;
-      this.#stoppedAt.set(dispatchId, scheduler.now());
-      this.#stop(key);
-    }
+    const { jobs, dispatches } = this.#scene.pool.services;
+    for (const { status, key, dispatchId } of jobs.all())
+      if (status === 'assigned' && !dispatches.hasPayload(dispatchId)) this.#stopNowAndAgain(key, dispatchId);
+  }
+
+  /** What was not on record when all was stopped has not heard of it. */
+  stopWhatWasRestored(): void {
+    const { checker, pool } = this.#scene;
+    for (const { status, key, dispatchId, fence } of pool.services.jobs.all())
+      if (status === 'running' && checker.isOrphan(key, fence)) this.#stopNowAndAgain(key, dispatchId);
+  }
+
+  #stopNowAndAgain(key: string, dispatchId: string): void {
+    const now = this.#scene.scheduler.now();
+    if (now < (this.#stoppedAt.get(dispatchId) ?? Number.NEGATIVE_INFINITY) + STOP_AGAIN_MS) return;
+    this.#stoppedAt.set(dispatchId, now);
+    this.#stop(key);
   }
 
   /**

@@ -74,7 +74,8 @@ export class Restorations {
     const { scheduler, pool, tell } = this.#scene;
     const ended = pool.services.dispatches.all().filter(({ status }) => status === 'ended');
     for (const { table, at, putBack } of backups) {
-      tell('somebody', () => `restores the table of ${table} to ${scheduler.now() - at} ms ago`);
+      const agoMs = scheduler.now() - at;
+      tell('somebody', () => `restores the table of ${table} to ${agoMs} ms ago`);
       putBack({ leavesPool });
     }
     const { jobs, dispatches } = pool.services;
@@ -140,7 +141,8 @@ export class Restorations {
       if (!checker.isOrphanSince(key, at)) checker.check(isKnown, 'what runs in a recovered pool is on record', runs);
     }
     const named = new Set([...report.again, ...report.lost].map(({ dispatchId }) => dispatchId));
-    for (const { dispatchId, outcome } of endsLost) {
+    for (const { dispatchId, key, outcome } of endsLost) {
+      if (checker.isOrphanSince(key, at)) continue;
       const record = dispatches.peek(dispatchId);
       // Where it is another one, its record was deleted meanwhile, and it was asked for once more.
       const isLost = record?.status === 'started' && isSame(record.outcome, outcome);

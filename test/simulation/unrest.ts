@@ -34,12 +34,15 @@ function workLeft({ pool: { services, isAtWork } }: Scene): string | undefined {
 }
 
 function strayHandler({ pool, checker }: Scene, { workers }: Crew): string | undefined {
-  const { jobs } = pool.services;
+  const { jobs, workers: rows } = pool.services;
   const alive = checker.liveHandlers();
-  for (const { process, key, dispatchId } of alive) {
+  const hasRoom = rows.all().some((row) => isEligible(row, 1));
+  for (const { process, key, dispatchId, fence } of alive) {
     const job = jobs.peek(key);
     const isKnown = job?.status === 'running' && job.dispatchId === dispatchId && job.owner.worker === process.name;
-    if (!isKnown) return `${process.name} runs "${key}" for ${dispatchId}, and the record says ${JSON.stringify(job)}`;
+    // Its record was deleted, another one waits at its key, and finds nowhere to go: that one is to meet it before it is restored.
+    const isUnmet = job?.status === 'pending' && !hasRoom && checker.isOrphan(key, fence);
+    if (!isKnown && !isUnmet) return `${process.name} runs "${key}" for ${dispatchId}, and the record says ${JSON.stringify(job)}`;
   }
   for (const job of jobs.all()) {
     const isUp = alive.some(({ key, dispatchId }) => key === job.key && dispatchId === job.dispatchId);

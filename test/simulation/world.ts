@@ -244,6 +244,7 @@ export class World {
       if (this.#forgets || ['lost', 'loseRecord', 'restoreTable', 'purge'].some((kind) => faults.injected.has(kind))) this.#operator.ask();
       this.#operator.stopWhatCannotStart();
       this.#operator.forgetTheHopeless();
+      if (isEmpty) this.#operator.stopWhatWasRestored();
       const isOperated = this.#operator.isAtWork || this.#restorations.isRecovering;
       left = isOperated ? 'an operator is at work' : unrest(this.#scene, this.#crew);
       return left === undefined || scheduler.now() >= until;
