@@ -48,6 +48,7 @@ export interface CheckerOptions {
 /** Lots at the same millisecond fall in any order. */
 const SAME_MOMENT_MS = 2;
 
+const NEVER = Number.NEGATIVE_INFINITY;
 /** How far the clocks of two functions are apart at most. */
 const SKEW_MS = 1_000;
 /** So long at most functions go by an earlier state of the pool: by what they read of it last, and as long as they live. */
@@ -79,6 +80,7 @@ export class Checker {
   readonly #orphans = new Map<string, { readonly fence: number; readonly at: number; readonly isHeldBack: boolean }>();
   #isHeldBack = false;
   #notOpenSince: number | undefined;
+  #rowsPutBack: { readonly at: number; readonly isHeldBack: boolean } | undefined;
   readonly #lost = { record: new Set<string>(), job: new Set<string>(), request: new Set<string>() };
 
   constructor(options: CheckerOptions) {
@@ -123,6 +125,14 @@ export class Checker {
     const job = this.#options.services().jobs.peek(key);
     const named = ['dispatchId' in parsed.value ? parsed.value.dispatchId : undefined, job?.dispatchId, job?.next];
     for (const dispatchId of named) if (dispatchId !== undefined) this.#lost.request.add(dispatchId);
+  }
+
+  /**
+   * The Workers table is put back. For a while a row may say of a beat what it said before, and a round takes its worker for silent: what
+   * protects then is the fence, or that nothing is assigned.
+   */
+  rowsPutBack(): void {
+    this.#rowsPutBack = { at: this.#options.scheduler.now(), isHeldBack: this.#isHeldBack };
   }
 
   /** A table is put back while nothing is assigned: nobody may start beside an orphan of this until the pool is recovered, nor after it. */
@@ -265,6 +275,7 @@ export class Checker {
       // Another process of that id may have had it before.
       if (process.name !== workerId || (this.#rows.get(process)?.session ?? after.session) !== after.session) continue;
       const leaseMs = this.#leaseOf(process);
+      if (scheduler.now() - (this.#rowsPutBack?.at ?? NEVER) <= 2 * leaseMs) continue;
       const what = () =>
         `${workerId} was declared lost ${scheduler.now() - sentAt} ms after what it sent last renewed its lease of ${leaseMs} ms`;
       this.check(scheduler.now() - sentAt >= leaseMs, 'nobody is declared lost within its lease', what);
@@ -308,7 +319,7 @@ export class Checker {
       if (other.process === process) {
         isSecond = true;
         this.check(false, 'nobody starts what runs there already', beside);
-      } else if (this.#isExcused(other.process))
+      } else if (this.#isExcused(other.process) || this.#isMistaken(other.process))
         this.check(fence > other.fence, 'beside a handler that could not know, the fence protects', beside);
       else if (!this.#orphans.get(key)?.isHeldBack && (this.isOrphan(key, fence) || this.isOrphan(key, other.fence)))
         this.check(fence !== other.fence, 'beside a handler whose record was deleted, a fence protects', beside);
@@ -429,6 +440,12 @@ export class Checker {
     if (process.state === 'frozen') return true;
     const { resumedAt } = process;
     return resumedAt !== undefined && this.#options.scheduler.now() - resumedAt <= this.#leaseOf(process);
+  }
+
+  /** May have been taken for silent by a row that was put back, and cannot know before its next heartbeat. */
+  #isMistaken(process: Process): boolean {
+    const { at = NEVER, isHeldBack = false } = this.#rowsPutBack ?? {};
+    return !isHeldBack && this.#options.scheduler.now() - at <= 3 * this.#leaseOf(process);
   }
 
   #leaseOf(process: Process): number {

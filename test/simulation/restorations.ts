@@ -71,12 +71,13 @@ export class Restorations {
   }
 
   #putBack(backups: readonly Backup[], leavesPool: boolean): void {
-    const { scheduler, pool, tell } = this.#scene;
+    const { scheduler, pool, checker, tell } = this.#scene;
     const ended = pool.services.dispatches.all().filter(({ status }) => status === 'ended');
     for (const { table, at, putBack } of backups) {
       const agoMs = scheduler.now() - at;
       tell('somebody', () => `restores the table of ${table} to ${agoMs} ms ago`);
       putBack({ leavesPool });
+      if (table === 'workers') checker.rowsPutBack();
     }
     const { jobs, dispatches } = pool.services;
     const endsLost = ended.flatMap(({ dispatchId, key }) => {
