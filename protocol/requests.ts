@@ -27,6 +27,17 @@ const stop = (dispatchId?: string): StopRequest => ({ op: 'stop', key: KEY, ...(
 const assign: AssignRequest = { op: 'assign', key: KEY };
 const notify: NotifyRequest = { op: 'notify', key: KEY, id: 'n1', payload: bytes('hello') };
 
+/** A start of the job's own dispatch carries out what its state owes, and assigns it where it waits. */
+const REPEATED: readonly Cell[] = [
+  ['pending, not due*', 'nothing'],
+  ['pending*, next', '→ assigned, next d3; send(start)'],
+  ['pending*', '→ assigned; send(start)'],
+  ['assigned*', 'send(start)'],
+  ['running*', 'settle d1 started'],
+  ['stopping*', 'send(stop)'],
+  ['releasing*', 'send(release)'],
+  ...owedByEnded(),
+];
 /** An ended job whose `next` gets its turn. */
 const ADMITS_NEXT: Cell = ['ended, next', 'settle d1 succeeded; → assigned; send(start)'];
 const ADMITS_NEXT_FIRST: Cell = ['ended, next', 'settle d1 succeeded; assign; → assigned; send(start); decide again'];
@@ -64,32 +75,13 @@ export const requestTable: Table<RequestRow> = {
       request: start('d1'),
       dispatch: dispatch('d1', 'admitted') as Dispatch,
       columns: ALL,
-      cells: [
-        ['no record', '→ assigned; send(start)'],
-        ['pending, not due*', 'nothing'],
-        ['pending*, next', '→ assigned, next d3; send(start)'],
-        ['pending*', '→ assigned; send(start)'],
-        ['assigned*', 'send(start)'],
-        ['running*', 'settle d1 started'],
-        ['stopping*', 'send(stop)'],
-        ['releasing*', 'send(release)'],
-        ...owedByEnded(),
-      ],
+      cells: [['no record', '→ assigned; send(start)'], ...REPEATED],
     },
     {
       when: "start, the job's dispatch, its record missing",
       request: start('d1'),
       columns: RECORDS,
-      cells: [
-        ['pending, not due*', 'nothing'],
-        ['pending*, next', '→ assigned, next d3; send(start)'],
-        ['pending*', '→ assigned; send(start)'],
-        ['assigned*', 'send(start)'],
-        ['running*', 'settle d1 started'],
-        ['stopping*', 'send(stop)'],
-        ['releasing*', 'send(release)'],
-        ...owedByEnded(),
-      ],
+      cells: REPEATED,
     },
     {
       when: 'start whose dispatch has an outcome',

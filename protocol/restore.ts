@@ -168,24 +168,14 @@ export const restoreTable: Table<RestoreRow> = {
     },
 
     // The registration, and the pool.
-    ...(['draining', 'revoked'] as const).map(
+    ...(['draining', 'revoked', 'lost', 'left'] as const).map(
       (state): RestoreRow => ({
         when: `confirmed, the session is ${state}`,
         report: confirmed(),
         row: { ...HERE, state },
         ...whole('d1'),
         columns: COLUMNS,
-        cells: COMPLETE,
-      }),
-    ),
-    ...(['lost', 'left'] as const).map(
-      (state): RestoreRow => ({
-        when: `confirmed, the session is ${state}`,
-        report: confirmed(),
-        row: { ...HERE, state },
-        ...whole('d1'),
-        columns: COLUMNS,
-        cells: NOTHING,
+        cells: state === 'lost' || state === 'left' ? NOTHING : COMPLETE,
       }),
     ),
     { when: 'confirmed, the worker has no row', report: confirmed(), ...whole('d1'), columns: COLUMNS, cells: NOTHING },

@@ -18,9 +18,7 @@ export interface StartCommand {
   readonly attempt: number;
 }
 
-/** Ends every fence up to `fence` of the key at this worker, whether the start ever arrived or not. */
-export interface StopCommand {
-  readonly op: 'stop';
+interface EndingCommand {
   readonly session: string;
   readonly key: string;
   readonly dispatchId: string;
@@ -29,15 +27,14 @@ export interface StopCommand {
   readonly reason: StopReason;
 }
 
+/** Ends every fence up to `fence` of the key at this worker, whether the start ever arrived or not. */
+export interface StopCommand extends EndingCommand {
+  readonly op: 'stop';
+}
+
 /** As `stop`, but the job is to run elsewhere: answered `released`, and not tried again where it fails. */
-export interface ReleaseCommand {
+export interface ReleaseCommand extends EndingCommand {
   readonly op: 'release';
-  readonly session: string;
-  readonly key: string;
-  readonly dispatchId: string;
-  readonly fingerprint: string;
-  readonly fence: number;
-  readonly reason: StopReason;
 }
 
 export interface NotifyCommand {

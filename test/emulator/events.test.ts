@@ -17,33 +17,18 @@ import {
   ReceiveMessageCommand,
   SetQueueAttributesCommand,
 } from '@aws-sdk/client-sqs';
-import { afterAll, expect, inject, it } from 'vitest';
-import { awsClients } from '../../lib/aws/clients.ts';
+import { expect, it } from 'vitest';
 import { toItem } from '../../lib/aws/item.ts';
 import { jobKey } from '../../lib/aws/job-item.ts';
-import { clientPorts, workerPorts } from '../../lib/aws/ports.ts';
-import { createPool } from '../../lib/client/pool.ts';
 import { eventSchemas } from '../../lib/wire/event.ts';
 import type { PoolEvent } from '../../lib/wire/index.ts';
-import { defineHandler } from '../../lib/worker/handler.ts';
-import { createWorker } from '../../lib/worker/runtime.ts';
 import { clientConfig } from '../../stack/environment.ts';
-import { startLocalStack } from '../../stack/local-stack.ts';
+import { deployedPool } from '../support/deployed-pool.ts';
 
 // A pool of its own that was given a bus, on the endpoint of this run: its streams, its function under its role, the bus, a rule, a queue.
 
-Object.assign(process.env, inject('stack').environments.root);
-const ending = new AsyncDisposableStack();
-afterAll(() => ending.disposeAsync());
-const stack = ending.use(await startLocalStack({ pool: 'telling', context: { eventBus: 'default', maxConcurrency: '4' } }));
-
-function clientsAs(role: keyof typeof stack.environments) {
-  const clients = awsClients(clientConfig(stack.environments[role]));
-  ending.defer(() => clients.destroy());
-  return clients;
-}
-const root = clientsAs('root');
-const eventBridge = new EventBridgeClient(clientConfig(stack.environments.root));
+const { ending, poolConfig, environments, producer, observer, aWorker, root } = await deployedPool('telling', { eventBus: 'default' });
+const eventBridge = new EventBridgeClient(clientConfig(environments.root));
 ending.defer(() => eventBridge.destroy());
 
 /** A queue that hears all that pool tells. */
@@ -56,7 +41,7 @@ async function listen(): Promise<string> {
   const statement = { Effect: 'Allow', Principal: { Service: 'events.amazonaws.com' }, Action: 'sqs:SendMessage', Resource: arn };
   const Policy = JSON.stringify({ Version: '2012-10-17', Statement: [statement] });
   await root.sqs.send(new SetQueueAttributesCommand({ QueueUrl: url, Attributes: { Policy } }));
-  const EventPattern = JSON.stringify({ source: ['holdfast'], detail: { pool: [stack.pool] } });
+  const EventPattern = JSON.stringify({ source: ['holdfast'], detail: { pool: [poolConfig.poolName] } });
   await eventBridge.send(new PutRuleCommand({ Name: name, EventPattern }));
   await eventBridge.send(new PutTargetsCommand({ Rule: name, Targets: [{ Id: 'queue', Arn: arn }] }));
   ending.defer(async () => {
@@ -99,7 +84,7 @@ const ofKind = <T extends PoolEvent['detail-type']>(events: readonly PoolEvent[]
 it('nobody else may publish: the bus is closed to whoever holds a grant', async () => {
   const entry = { Source: 'holdfast', DetailType: 'Holdfast Job Change', Detail: '{}' };
   for (const grant of ['produce', 'work', 'observe', 'operate'] as const) {
-    const client = new EventBridgeClient(clientConfig(stack.environments[grant]));
+    const client = new EventBridgeClient(clientConfig(environments[grant]));
     await expect(client.send(new PutEventsCommand({ Entries: [entry] }))).rejects.toThrow(/not authorized/);
     client.destroy();
   }
@@ -107,26 +92,13 @@ it('nobody else may publish: the bus is closed to whoever holds a grant', async 
 
 it('each applied change is told once it is durable, in order per key, without a payload, by a function that may do no more (R13)', async () => {
   const queue = await listen();
-  const workerId = `w-${randomUUID()}`;
   const key = ` ${randomUUID()}#a/é:"\\'\n\u0001😀 `;
-  const client = ending.use(createPool(clientPorts(stack.poolConfig, clientsAs('produce'))));
-  const observer = ending.use(createPool(clientPorts(stack.poolConfig, clientsAs('observe'))));
-  const worker = createWorker(workerPorts(stack.poolConfig, clientsAs('work')), {
-    handler: defineHandler({ start: () => ({ stop() {} }) }),
-    ...{ workerId, leaseMs: stack.poolConfig.leaseMs, capacity: 10 },
-    ...{ drainDeadlineMs: 25_000, stopDeadlineMs: 20_000, logger: { debug() {}, info() {}, warn() {}, error() {} } },
-  });
-  await worker.start();
-  // A start that comes before the pool has seen the worker waits for the next sweep.
-  await expect
-    .poll(async () => (await Array.fromAsync(observer.workers())).find((each) => each.workerId === workerId)?.generation, {
-      timeout: 60_000,
-    })
-    .toBeDefined();
-  const { dispatchId } = await client.start(key, 'not to be told');
+  const worker = await aWorker('w');
+  const { workerId } = worker;
+  const { dispatchId } = await producer.start(key, 'not to be told');
   const dispatch = observer.dispatch(dispatchId);
   const outcome = await dispatch.outcome({ timeoutMs: 100_000 });
-  await client.stop(key, { dispatchId });
+  await producer.stop(key, { dispatchId });
   const end = await dispatch.ended({ timeoutMs: 100_000 });
   await worker[Symbol.asyncDispose]();
 
@@ -161,12 +133,11 @@ it('a record that nobody can read is put aside with its reason, and what is writ
   const queue = await listen();
   const [broken, healthy] = [`broken-${randomUUID()}`, `healthy-${randomUUID()}`];
   const { QueueUrls: [deadLetters = ''] = [] } = await root.sqs.send(
-    new ListQueuesCommand({ QueueNamePrefix: `Holdfast-${stack.pool}-PoolEventDeadLetters` }),
+    new ListQueuesCommand({ QueueNamePrefix: `Holdfast-${poolConfig.poolName}-PoolEventDeadLetters` }),
   );
   const item = toItem({ ...jobKey(broken), v: 1, rev: '01KQW2Z3GN6M9V4T8R0Y5XB7CD', status: 'edited by hand' });
-  await root.dynamo.send(new PutItemCommand({ TableName: stack.poolConfig.jobsTable, Item: item }));
-  const client = ending.use(createPool(clientPorts(stack.poolConfig, clientsAs('produce'))));
-  await client.start(healthy, 'p');
+  await root.dynamo.send(new PutItemCommand({ TableName: poolConfig.jobsTable, Item: item }));
+  await producer.start(healthy, 'p');
   await hear(
     queue,
     (body): PoolEvent => JSON.parse(body),

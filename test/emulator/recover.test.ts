@@ -1,41 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import { type AttributeValue, BatchWriteItemCommand, ScanCommand, type WriteRequest } from '@aws-sdk/client-dynamodb';
-import { afterAll, expect, inject, test, vi } from 'vitest';
-import { awsClients } from '../../lib/aws/clients.ts';
-import { clientPorts, workerPorts } from '../../lib/aws/ports.ts';
-import { createPool } from '../../lib/client/pool.ts';
+import { expect, test } from 'vitest';
 import { placeKey } from '../../lib/pool/placement.ts';
 import { defineHandler } from '../../lib/worker/handler.ts';
-import { createWorker } from '../../lib/worker/runtime.ts';
-import { clientConfig } from '../../stack/environment.ts';
-import { startLocalStack } from '../../stack/local-stack.ts';
+import { becomes, deployedPool } from '../support/deployed-pool.ts';
 
 // A pool of its own, as deployed: its functions, its state machine and its roles. What copies the table is an administrator.
 
-const LEASE_MS = 10_000;
 const WAIT = { timeoutMs: 60_000 };
 
-Object.assign(process.env, inject('stack').environments.root);
-const stack = await startLocalStack({
-  pool: 'recover',
-  context: { leaseSeconds: String(LEASE_MS / 1_000), maxConcurrency: '4', removalPolicy: 'destroy' },
-});
-const { poolConfig, environments } = stack;
-const ending = new AsyncDisposableStack();
-afterAll(() => ending.disposeAsync());
-ending.use(stack);
-
-function clientsAs(role: keyof typeof environments) {
-  const clients = awsClients(clientConfig(environments[role]));
-  ending.defer(() => clients.destroy());
-  return clients;
-}
-const producer = ending.use(createPool(clientPorts(poolConfig, clientsAs('produce'))));
-const observer = ending.use(createPool(clientPorts(poolConfig, clientsAs('observe'))));
-const operatorPorts = clientPorts(poolConfig, clientsAs('operate'));
-const operator = ending.use(createPool(operatorPorts));
-const forWorkers = workerPorts(poolConfig, clientsAs('work'));
-const { dynamo } = clientsAs('root');
+const { poolConfig, operatorPorts, producer, observer, operator, aWorker, root } = await deployedPool('recover', { leaseSeconds: '10' });
+const { dynamo } = root;
 
 /** A handler that is up. */
 interface Life {
@@ -49,9 +24,9 @@ const starts: { readonly key: string; readonly worker: string; readonly fence: n
 /** Keys at which a handler was started beside another one. */
 const doubled: string[] = [];
 
-async function aWorker(name: string) {
-  const workerId = `${name}-${randomUUID().slice(0, 8)}`;
-  const handler = defineHandler({
+/** Tells of each life of its jobs. */
+function handlerOf(workerId: string) {
+  return defineHandler({
     start(job) {
       const { promise: done, resolve: finish } = Promise.withResolvers<unknown>();
       const life: Life = { key: job.key, worker: workerId, job, finish };
@@ -62,23 +37,10 @@ async function aWorker(name: string) {
       return { done: done.finally(over), stop: over };
     },
   });
-  const logger = { debug() {}, info() {}, warn() {}, error() {} };
-  const worker = createWorker(forWorkers, {
-    ...{ handler, workerId, leaseMs: LEASE_MS, capacity: 100, logger },
-    ...{ drainDeadlineMs: 25_000, stopDeadlineMs: 20_000 },
-  });
-  await worker.start();
-  ending.use(worker);
-  await becomes(true, async () => (await operatorPorts.operate.workers.get(workerId))?.generation !== undefined, 90_000);
-  return worker;
 }
 
 function lifeAt(key: string): Life | undefined {
   return [...lives].find((life) => life.key === key);
-}
-
-async function becomes<T>(expected: T, look: () => unknown, withinMs = 60_000): Promise<void> {
-  await vi.waitFor(async () => expect(await look()).toEqual(expected), { timeout: withinMs, interval: 250 });
 }
 
 /** Starts a job at a key that placement gives to that worker, once it is up there. */
@@ -137,8 +99,8 @@ async function copyBack(backup: Items): Promise<void> {
 test('a Jobs table is put back to an earlier moment under running workers, and recovered: what really runs goes on, alone, under the fence that it has; ends that are lost are named (G1, G2, G5, P6, P16)', {
   timeout: 420_000,
 }, async () => {
-  const staying = await aWorker('staying');
-  const leaving = await aWorker('leaving');
+  const staying = await aWorker('staying', handlerOf);
+  const leaving = await aWorker('leaving', handlerOf);
   const kept = await upAt(staying, 'kept');
   const moved = await upAt(leaving, 'moved');
   const gone = await upAt(leaving, 'gone');
@@ -151,7 +113,7 @@ test('a Jobs table is put back to an earlier moment under running workers, and r
   await operator.worker(leaving.workerId).drain({ timeoutMs: 90_000 });
   await becomes([staying.workerId, staying.workerId], () => [moved, gone].map((key) => lifeAt(key)?.worker));
   for (const key of [moved, gone]) await becomes('running', async () => (await observer.describe(key))?.status);
-  const coming = await aWorker('coming');
+  const coming = await aWorker('coming', handlerOf);
   lifeAt(finished)?.finish('well');
   lifeAt(gone)?.finish('well');
   await producer.stop(stopped);

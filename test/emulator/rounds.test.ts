@@ -1,61 +1,25 @@
 import { randomUUID } from 'node:crypto';
 import { type ExecutionStatus, ListExecutionsCommand } from '@aws-sdk/client-sfn';
 import { GetQueueAttributesCommand, GetQueueUrlCommand, type QueueAttributeName } from '@aws-sdk/client-sqs';
-import { afterAll, describe, expect, inject, test, vi } from 'vitest';
-import { awsClients } from '../../lib/aws/clients.ts';
-import { clientPorts, workerPorts } from '../../lib/aws/ports.ts';
-import { createPool } from '../../lib/client/pool.ts';
+import { describe, expect, test } from 'vitest';
 import { placeKey } from '../../lib/pool/placement.ts';
 import { executionName } from '../../lib/resync/run-round.ts';
-import { defineHandler } from '../../lib/worker/handler.ts';
-import { createWorker } from '../../lib/worker/runtime.ts';
-import { clientConfig } from '../../stack/environment.ts';
-import { startLocalStack } from '../../stack/local-stack.ts';
+import { aName, becomes, deployedPool } from '../support/deployed-pool.ts';
 import { Puppet, type PuppetOptions } from '../support/puppet.ts';
-
-// A pool of its own with a lease of seconds: its functions, state machine, sweep and roles as deployed.
 
 const LEASE_MS = 10_000;
 /** What the emulator takes, and the seconds between two runs of the sweep. */
 const SLACK_MS = 25_000;
 
-Object.assign(process.env, inject('stack').environments.root);
-const stack = await startLocalStack({
-  pool: 'rounds',
-  context: { leaseSeconds: String(LEASE_MS / 1_000), maxConcurrency: '4', removalPolicy: 'destroy' },
-});
-const { poolConfig, environments } = stack;
-const ending = new AsyncDisposableStack();
-afterAll(() => ending.disposeAsync());
-ending.use(stack);
-
-function clientsAs(role: keyof typeof environments) {
-  const clients = awsClients(clientConfig(environments[role]));
-  ending.defer(() => clients.destroy());
-  return clients;
-}
-const producer = ending.use(createPool(clientPorts(poolConfig, clientsAs('produce'))));
-const observer = ending.use(createPool(clientPorts(poolConfig, clientsAs('observe'))));
-const operatorPorts = clientPorts(poolConfig, clientsAs('operate'));
-const operator = ending.use(createPool(operatorPorts));
-const forWorkers = workerPorts(poolConfig, clientsAs('work'));
-const root = clientsAs('root');
+const pool = await deployedPool('rounds', { leaseSeconds: String(LEASE_MS / 1_000) });
+const { ending, poolConfig, operatorPorts, forWorkers, isSeen, producer, observer, operator, root, aWorker } = pool;
 
 const rowOf = (workerId: string) => operatorPorts.operate.workers.get(workerId);
 
-async function becomes<T>(expected: T, look: () => Promise<unknown>, withinMs: number): Promise<void> {
-  await vi.waitFor(async () => expect(await look()).toEqual(expected), { timeout: withinMs, interval: 250 });
-}
-
-/** Whether jobs can be placed there, as far as its row says. */
-async function isSeen(workerId: string): Promise<boolean> {
-  return (await rowOf(workerId))?.generation !== undefined;
-}
-
 async function aPuppet(name: string, options: Partial<PuppetOptions> = {}): Promise<Puppet> {
-  const workerId = `${name}-${randomUUID().slice(0, 8)}`;
+  const workerId = aName(name);
   const puppet = ending.use(await Puppet.register(forWorkers, { workerId, leaseMs: LEASE_MS, ...options }));
-  await becomes(true, () => isSeen(workerId), 90_000);
+  await isSeen(workerId);
   return puppet;
 }
 
@@ -102,14 +66,7 @@ async function attributesOf(QueueUrl: string, name: QueueAttributeName): Promise
 // Nobody was told of it but the sweep, which first runs some time after the deployment.
 await aPuppet('unannounced', { isAnnounced: false });
 
-const survivor = createWorker(forWorkers, {
-  handler: defineHandler({ start: () => ({ stop() {} }) }),
-  ...{ workerId: `survivor-${randomUUID().slice(0, 8)}`, leaseMs: LEASE_MS, capacity: 100 },
-  ...{ drainDeadlineMs: 25_000, stopDeadlineMs: 20_000, logger: { debug() {}, info() {}, warn() {}, error() {} } },
-});
-await survivor.start();
-ending.use(survivor);
-await becomes(true, () => isSeen(survivor.workerId), 30_000);
+const survivor = await aWorker('survivor');
 
 describe.concurrent('a silent worker', { timeout: 180_000 }, () => {
   test('is lost after its lease, and its jobs run elsewhere within 2.5 leases, still the same dispatches (P16, F10)', async () => {
@@ -226,14 +183,7 @@ describe.concurrent('an operator', { timeout: 180_000 }, () => {
   });
 
   test('drains a worker: its jobs run elsewhere, and it has left', async () => {
-    const leaving = createWorker(forWorkers, {
-      handler: defineHandler({ start: () => ({ stop() {} }) }),
-      ...{ workerId: `leaving-${randomUUID().slice(0, 8)}`, leaseMs: LEASE_MS, capacity: 10 },
-      ...{ drainDeadlineMs: 25_000, stopDeadlineMs: 20_000, logger: { debug() {}, info() {}, warn() {}, error() {} } },
-    });
-    ending.use(leaving);
-    await leaving.start();
-    await becomes(true, () => isSeen(leaving.workerId), 30_000);
+    const leaving = await aWorker('leaving');
     const key = await startAt(leaving);
     const report = await operator.worker(leaving.workerId).drain({ timeoutMs: 90_000 });
     expect(report).toMatchObject({ workerId: leaving.workerId, outcome: 'left' });

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { assertId, assertKey, encodeRequest, fingerprintOf, groupIdOf, parseRequest, WireError } from '../../lib/wire/index.ts';
+import { assertId, assertKey, encodeRequest, fingerprintOf, groupIdOf, parseRequest } from '../../lib/wire/index.ts';
 import { bytes, key } from './arbitraries.ts';
+import { refusalOf } from './refusal.ts';
 
 describe('keys that must never merge (F22)', () => {
   test('two different keys never share a group, a fingerprint or a body', () => {
@@ -96,13 +97,3 @@ test('group id and fingerprint are what another implementation computes', () => 
     }),
   );
 });
-
-function refusalOf(act: () => unknown) {
-  try {
-    act();
-  } catch (error) {
-    if (error instanceof WireError) return error.refusal;
-    throw error;
-  }
-  return undefined;
-}

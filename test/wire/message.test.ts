@@ -15,9 +15,9 @@ import {
   type Report,
   type Request,
   type ResyncEntry,
-  WireError,
 } from '../../lib/wire/index.ts';
 import * as any from './arbitraries.ts';
+import { refusalOf } from './refusal.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 const families = [
@@ -393,14 +393,4 @@ function expectRefusal(parsed: Parsed<unknown>, refused: 'always' | 'perhaps' = 
   expect(refusal.fact).not.toBe('');
   expect(refusal.limit).not.toBe('');
   return refusal;
-}
-
-function refusalOf(act: () => unknown): Refusal | undefined {
-  try {
-    act();
-  } catch (error) {
-    if (error instanceof WireError) return error.refusal;
-    throw error;
-  }
-  return undefined;
 }
