@@ -52,6 +52,13 @@ export function isOwnerLost(row: WorkerRow | undefined, owner: Owner): boolean {
   return row === undefined || row.session !== owner.session || row.state === 'lost' || row.state === 'left';
 }
 
+/** The states in which a session may renew: it is asked in rounds, and heard. */
+export const PRESENT = ['active', 'draining'] as const satisfies readonly WorkerRow['state'][];
+
+export function isPresent({ state }: Pick<WorkerRow, 'state'>): boolean {
+  return state === 'active' || state === 'draining';
+}
+
 export function isEligible(row: WorkerRow, generation: number): boolean {
   return row.state === 'active' && row.generation === generation && row.running < row.capacity;
 }

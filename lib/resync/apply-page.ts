@@ -2,7 +2,7 @@ import { summarize } from '../pool/decision.ts';
 import { carryOut } from '../pool/effects.ts';
 import { isDeploymentWrong, PoolError } from '../pool/errors.ts';
 import type { PoolSettings } from '../pool/settings.ts';
-import type { WorkerRow } from '../pool/worker.ts';
+import { isPresent, type WorkerRow } from '../pool/worker.ts';
 import type { ResyncEntry, ResyncReport } from '../wire/index.ts';
 import { atOnce } from './at-once.ts';
 import { asReport, decideEntry } from './decide-entry.ts';
@@ -39,12 +39,11 @@ export async function applyPage(ports: ResyncPorts, settings: PoolSettings, repo
 }
 
 function isCurrent(round: Round, row: WorkerRow, { worker, session }: ResyncReport): boolean {
-  const isPresent = row.state === 'active' || row.state === 'draining';
   return (
     round.worker === worker &&
     round.session === session &&
     row.session === session &&
-    isPresent &&
+    isPresent(row) &&
     row.round === round.token &&
     round.state === 'armed'
   );

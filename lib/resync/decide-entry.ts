@@ -2,7 +2,7 @@ import { decideReport, decideUp, type JobReport, type ReportContext, type Report
 import { assignRequest, type Decision, owed, tellStop } from '../pool/decision.ts';
 import type { EpochMs, OwnedJob } from '../pool/job.ts';
 import { ended, pending, running, stoppedEnding } from '../pool/transitions.ts';
-import type { PoolState, WorkerRow } from '../pool/worker.ts';
+import { isPresent, type PoolState, type WorkerRow } from '../pool/worker.ts';
 import type { ResyncEntry, ResyncReport } from '../wire/index.ts';
 import type { Asked } from './round.ts';
 
@@ -52,7 +52,7 @@ function decideRunning(
 
   if (isSame && job.status === 'pending') {
     const wasTaken = job.fence === entry.fence && (job.because === 'owner-lost' || job.because === 'unrecognized');
-    if (answering.asked || !wasTaken || !isPresent(row, answering)) return { rule: 'entry overtaken' };
+    if (answering.asked || !wasTaken || !isHere(row, answering)) return { rule: 'entry overtaken' };
     const owner = { worker: answering.worker, session: answering.session };
     const next = running({ ...job, status: 'assigned', owner, assignedAt: now }, entry.startedAt);
     return { rule: 'entry adopted', next, effects: owed(next, now) };
@@ -104,8 +104,8 @@ function decideUnrecognized({ job, pool }: EntrySnapshot, { asked, worker, sessi
   }
 }
 
-function isPresent(row: WorkerRow | undefined, { session }: Answering): boolean {
-  return row?.session === session && (row.state === 'active' || row.state === 'draining');
+function isHere(row: WorkerRow | undefined, { session }: Answering): boolean {
+  return row?.session === session && isPresent(row);
 }
 
 /** The report that the entry repeats. */

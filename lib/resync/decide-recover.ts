@@ -1,4 +1,4 @@
-import type { PoolState, WorkerRow } from '../pool/worker.ts';
+import { isPresent, type PoolState, type WorkerRow } from '../pool/worker.ts';
 import { type Round, STILL_OPEN } from './round.ts';
 
 /**
@@ -119,8 +119,4 @@ export function isConclusive({ counts }: Pick<Round, 'counts'>): boolean {
 /** Nobody is there to be asked. */
 export function isGone({ state }: Pick<WorkerRow, 'state'>): boolean {
   return state === 'lost' || state === 'left';
-}
-
-export function isPresent({ state }: Pick<WorkerRow, 'state'>): boolean {
-  return state === 'active' || state === 'draining';
 }

@@ -1,7 +1,8 @@
 import type { Job } from '../pool/job.ts';
 import type { Clock, Page, RequestSender, WorkerStore } from '../pool/ports.ts';
-import type { PoolState, WorkerRow } from '../pool/worker.ts';
-import { decideRecover, isConclusive, isGone, isPresent, type Looked, REPORTS, REQUESTS, type RecoverStep } from './decide-recover.ts';
+import { isPresent, type PoolState, type WorkerRow } from '../pool/worker.ts';
+import { atOnce } from './at-once.ts';
+import { decideRecover, isConclusive, isGone, type Looked, REPORTS, REQUESTS, type RecoverStep } from './decide-recover.ts';
 import type { RoundMachine, RoundStore } from './ports.ts';
 import { executionName } from './run-round.ts';
 
@@ -99,8 +100,6 @@ const TWICE_MS = 3_000;
 const LONGEST_STEP_MS = 5_000;
 /** A worker of whose answer something could not be applied is asked so often. */
 const ROUNDS = 3;
-/** Calls in the air at once. */
-const AT_ONCE = 10;
 
 /** A worker that is asked. */
 interface Asking {
@@ -330,8 +329,4 @@ async function* pagesOf<T>(read: (cursor?: string) => Promise<Page<T>>): AsyncIt
 
 function isSame(one: PoolState, other: PoolState): boolean {
   return one.state === other.state && one.generation === other.generation;
-}
-
-async function atOnce<T>(all: readonly T[], work: (each: T) => Promise<void>): Promise<void> {
-  for (let from = 0; from < all.length; from += AT_ONCE) await Promise.all(all.slice(from, from + AT_ONCE).map(work));
 }

@@ -2,7 +2,7 @@ import { PoolError } from '../pool/errors.ts';
 import { isOwned } from '../pool/job.ts';
 import type { Clock, WorkerStore } from '../pool/ports.ts';
 import { reassignPage } from '../pool/reassign.ts';
-import type { WorkerRow } from '../pool/worker.ts';
+import { isPresent, PRESENT, type WorkerRow } from '../pool/worker.ts';
 import { atOnce, chunks } from './at-once.ts';
 import { decideExpiry, type Expiry, type Silence } from './decide-expiry.ts';
 import type { ResyncPorts, RoundMachine, RoundResult } from './ports.ts';
@@ -66,7 +66,6 @@ const DONE: Step = { next: 'done' };
 const REASSIGN: ReassignStep = { next: 'reassign', afterSeconds: 0, hasFound: false, walksLeft: 10, emptyWalks: 0 };
 /** So that the index, and the functions that assign, can follow. */
 const BETWEEN_WALKS_SECONDS = 5;
-const PRESENT = ['active', 'draining'] as const;
 
 /** Jobs on a page of the question at most; an answer page is of about the same size. */
 const PAGE_JOBS = 100;
@@ -272,10 +271,6 @@ async function afterwards(ports: ResyncPorts, settings: ResyncSettings, row: Wor
 /** The larger of the session's own lease and the pool's: a deploy may have shortened the latter. */
 function waitFor({ leaseMs }: WorkerRow, settings: ResyncSettings): Step {
   return { next: 'wait', waitSeconds: Math.ceil(Math.max(leaseMs, settings.leaseMs) / 1_000) };
-}
-
-function isPresent({ state }: WorkerRow): boolean {
-  return state === 'active' || state === 'draining';
 }
 
 async function wake({ machine }: ResyncPorts, taskToken: string | undefined, result: RoundResult): Promise<void> {

@@ -2,7 +2,7 @@ import { decodeTime, isValid } from 'ulid';
 import { isDeploymentWrong } from '../pool/errors.ts';
 import type { EpochMs } from '../pool/job.ts';
 import type { DueJob, RowCondition } from '../pool/ports.ts';
-import { isEligible, type WorkerRow } from '../pool/worker.ts';
+import { isEligible, isPresent, PRESENT, type WorkerRow } from '../pool/worker.ts';
 import { atOnce } from './at-once.ts';
 import type { ResyncPorts } from './ports.ts';
 import { isInCourse } from './round.ts';
@@ -75,7 +75,7 @@ export class Sweep {
   async #isToBeAsked(row: WorkerRow, generation: number): Promise<boolean> {
     const { workers, rounds, clock } = this.#ports;
     const { workerId, session, auditAt = clock.now() + SETTLED_MS } = row;
-    const present: RowCondition = { session, states: ['active', 'draining'] };
+    const present: RowCondition = { session, states: PRESENT };
     if (row.generation !== generation || row.auditAt === undefined) await workers.change(workerId, present, { generation, auditAt });
     const isSilent = this.#isSilent(row);
     const isAuditDue = this.#isFirstPass && clock.now() >= auditAt;
@@ -177,10 +177,6 @@ const DUE_PER_PASS = 1_000;
 /** How long to the next pass, ms. */
 export function passIntervalMs(leaseMs: number): number {
   return Math.min(Math.max(leaseMs / 6, 1_000), 5_000);
-}
-
-function isPresent({ state }: WorkerRow): boolean {
-  return state === 'active' || state === 'draining';
 }
 
 /** An hour, for some workers up to ten minutes less: those that came together are not to be asked together for ever. */

@@ -1,5 +1,5 @@
 import type { RowChange, RowCondition, WorkerStore } from '../pool/ports.ts';
-import type { PoolState, WorkerRow } from '../pool/worker.ts';
+import { isPresent, type PoolState, type WorkerRow } from '../pool/worker.ts';
 import type { Heartbeat, Registry } from '../worker/ports.ts';
 import { frozen, type IndexLag, noLag } from './frozen.ts';
 
@@ -51,7 +51,7 @@ export class MemoryWorkers implements WorkerStore, Registry {
 
   async heartbeat({ workerId, session, running, answered }: Parameters<Registry['heartbeat']>[0]): Promise<Heartbeat> {
     const beat = (this.#rows.get(workerId)?.beat ?? 0) + 1;
-    const row = this.#change(workerId, session, isHeard, { beat, running, ...(answered === undefined ? {} : { answered }) });
+    const row = this.#change(workerId, session, isPresent, { beat, running, ...(answered === undefined ? {} : { answered }) });
     if (row) return { outcome: 'renewed', row };
     const current = this.#rows.get(workerId);
     return current ? { outcome: 'refused', row: current } : { outcome: 'refused' };
@@ -136,8 +136,4 @@ export class MemoryWorkers implements WorkerStore, Registry {
 
 function holds(row: WorkerRow, { states, beat }: RowCondition): boolean {
   return states.includes(row.state) && (beat === undefined || row.beat === beat);
-}
-
-function isHeard({ state }: WorkerRow): boolean {
-  return state === 'active' || state === 'draining';
 }

@@ -91,10 +91,7 @@ const CONDITIONS: readonly Mutant[] = [
   ]),
   mutant('a worker’s row is changed whatever its state', WORKERS, ['return states.includes(row.state) && (beat', 'return (beat']),
   mutant('a worker is declared lost though it beat in between', WORKERS, [' && (beat === undefined || row.beat === beat)', '']),
-  mutant('a heartbeat renews a row that is revoked or lost', WORKERS, [
-    "return state === 'active' || state === 'draining';",
-    'return true;',
-  ]),
+  mutant('a heartbeat renews a row that is revoked or lost', WORKERS, ['session, isPresent, {', 'session, () => true, {']),
   mutant('a worker that is revoked takes itself for draining', WORKERS, ["({ state }) => state === 'active', {", '() => true, {']),
   mutant('a worker that is lost says that it left', WORKERS, [
     "({ state }) => state === 'draining' || state === 'left', {",
@@ -456,7 +453,7 @@ const ROUNDS_AND_LEASES: readonly Mutant[] = [
     'row.round === round.token',
   ]),
   mutant('a page of the session before is applied', PAGE, ['row.session === session &&\n', '']),
-  mutant('a page is applied while its worker is revoked', PAGE, ['isPresent &&\n', '']),
+  mutant('a page is applied while its worker is revoked', PAGE, ['isPresent(row) &&\n', '']),
   mutant('an entry of another fence is taken for an answer', PAGE, ['asked && asked.fence === entry.fence ?', 'asked ?']),
   mutant('a round settles after its commit', PAGE, ['checksOwner: false, settlesInCommit: true }', 'checksOwner: false }']),
   mutant('what was not up yet when it was asked about is lost', ENTRY, [
@@ -478,7 +475,7 @@ const ROUNDS_AND_LEASES: readonly Mutant[] = [
   mutant('what runs is adopted though it was let go', ENTRY, ["&& (job.because === 'owner-lost' || job.because === 'unrecognized');", ';']),
   mutant('what runs is adopted under an older fence', ENTRY, ['const wasTaken = job.fence === entry.fence && (', 'const wasTaken = (']),
   mutant('what was asked about is adopted', ENTRY, ['if (answering.asked || !wasTaken ||', 'if (!wasTaken ||']),
-  mutant('what runs at a worker that is gone is adopted', ENTRY, ['!wasTaken || !isPresent(row, answering))', '!wasTaken)']),
+  mutant('what runs at a worker that is gone is adopted', ENTRY, ['!wasTaken || !isHere(row, answering))', '!wasTaken)']),
   mutant('what runs after its end is not stopped', ENTRY, [
     'effects: [tellStop(answering.session, entry), ...owed(job, now)] };',
     'effects: owed(job, now) };',
