@@ -269,16 +269,18 @@ describe('an audit: a worker that beats', () => {
   });
 
   test('is asked what the last session of its id was given at its end, which no index showed when it registered (G6)', async () => {
-    const { plane, join, run, put, jobs } = await setup();
+    const { plane, join, run, put, jobs, rounds } = await setup();
     const old = await join('w', { isAudited: true });
+    await put('seen', old, { status: 'assigned' });
     await plane.unlisted(() => put('k', old, { status: 'assigned' }));
     const again = await join('w', { isAudited: true });
-    plane.report({ type: 'registered', worker: 'w', session: again.session, at: plane.now() });
-    await plane.rest();
-    expect(plane.executions).toEqual([]);
-    // Seconds later the index shows it.
-    await put('k', old, { status: 'assigned' });
     again.lives();
+    plane.report({ type: 'registered', worker: 'w', session: again.session, at: plane.now() });
+    await plane.advance(10_000);
+    expect([rounds.all().map(({ state }) => state), again.told('seen').op]).toEqual([['resolved'], 'start']);
+    expect(jobs.peek('k')).toMatchObject({ owner: { session: old.session } });
+    // By now the index shows it.
+    await put('k', old, { status: 'assigned' });
     for (let minutes = 0; minutes < 3; minutes++) await run();
     expect(jobs.peek('k')).toMatchObject({ status: 'assigned', owner: { session: again.session } });
     expect(again.told('k').op).toBe('start');

@@ -419,6 +419,9 @@ const ROUNDS_AND_LEASES: readonly Mutant[] = [
     "if (silence.behind === round.token) return { outcome: 'again', silence };",
     '',
   ]),
+  mutant('a worker that nobody managed to ask is never lost', EXPIRY, ["(round.state === 'closed' && !isCurrent)", '!isCurrent'], {
+    focused: { test: 'test/resync/rounds.test.ts', because: 'sooner or later an execution of the next sweep manages to ask' },
+  }),
   mutant('a worker that is behind is revoked', EXPIRY, ['if (!isCurrent || row.answered === round.token) {', 'if (!isCurrent) {']),
   mutant('a revoked worker is lost at once', RUN_ROUND, [
     "ports.telemetry.count('worker-revoked');\n      return waitFor(row, settings);",
@@ -499,6 +502,9 @@ const ROUNDS_AND_LEASES: readonly Mutant[] = [
       },
     ],
   },
+  mutant('a round from before its session settled is taken for an audit', SWEEP, ['&& round.openedAt >= auditAt', ''], {
+    focused: { test: 'test/resync/sweep.test.ts', because: 'an index is late at the very end of a session once in millions of steps' },
+  }),
   mutant('a job that waits is never asked for', SWEEP, ['againAt <= now).slice(0, free);', 'againAt <= now).slice(0, 0);']),
   mutant('a silent worker is never asked', SWEEP, ['return now - look.at >= leaseMs / 2 - EARLY_MS;', 'return false;']),
   mutant('a revoked worker whose execution died is never lost', SWEEP, [
