@@ -78,6 +78,7 @@ export class ControlPlane {
       leaseMs: LEASE_MS,
       services: () => this.services,
       onViolation: (violation) => this.#violations.push(violation),
+      hearsOfHandlers: false,
     });
     const observe = { job: this.#checker.job, dispatch: this.#checker.dispatch };
     const lag: IndexLag = (apply) => this.#lags || apply();
