@@ -60,8 +60,8 @@ export const REPORTS = 'report queue';
 
 /** How old the pool's state may be that a function goes by, ms. */
 const CACHE_MS = 5_000;
-/** The longest that a function lives which assigns, ms. */
-const FUNCTION_MS = 20_000;
+/** The longest that a function lives which sends starts, ms. */
+export const FUNCTION_MS = 20_000;
 const MARGIN_MS = 5_000;
 
 export function decideRecover({

@@ -60,7 +60,10 @@ export interface PoolRecord {
   change(read: PoolState, next: PoolState): Promise<boolean>;
 }
 
-/** How full queues are: approximately, and some seconds old. One that is not there is empty. */
+/**
+ * How full queues are; one that is not there is empty. Of FIFO queues SQS tells it exactly, and on those a recovery rests: a start that nobody took
+ * yet is in an inbox. Of the report queue it is approximate, and no more than spares a round: what is open there is open in the answer as well.
+ */
 export interface QueueGauges {
   requests(): Promise<Depth>;
   reports(): Promise<Depth>;

@@ -6,6 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { JobPool } from '../../infra/index.ts';
 import { poolConfigSchema, poolSettingsSchema } from '../../lib/aws/config.ts';
 import { LAST_RECEIVE } from '../../lib/pool/batch.ts';
+import { FUNCTION_MS } from '../../lib/resync/decide-recover.ts';
 import { actionsOf, anApp, aPool, resourcesOf, statementsOf } from './synthesised.ts';
 
 describe('nothing is lost', () => {
@@ -72,6 +73,17 @@ describe('nothing is lost', () => {
       const timeout = functions[Properties.FunctionName.Ref]?.Properties.Timeout;
       const visibility = queues[Properties.EventSourceArn['Fn::GetAtt'][0]]?.Properties.VisibilityTimeout;
       expect(visibility).toBeGreaterThanOrEqual(6 * timeout);
+    }
+  });
+
+  test('whoever sends starts is over by the time that a recovery waits for it', () => {
+    const { stack } = aPool();
+    const functions = resourcesOf(stack, 'AWS::Lambda::Function');
+    const sources = Object.values(resourcesOf(stack, 'AWS::Lambda::EventSourceMapping'));
+    expect(sources).toHaveLength(2);
+    for (const { Properties } of sources) {
+      const timeout = functions[Properties.FunctionName.Ref]?.Properties.Timeout;
+      expect(timeout * 1_000).toBeLessThanOrEqual(FUNCTION_MS);
     }
   });
 
