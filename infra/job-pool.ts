@@ -106,6 +106,8 @@ export interface IJobPool extends IConstruct {
   grantOperate(grantee: IGrantable): void;
   /** One of the things that the pool's functions count; a sum over 5 minutes unless the options say otherwise. */
   metric(name: PoolMetric, options?: MetricOptions): Metric;
+  /** Workers that were given up on; likewise. */
+  metricWorkersLost(options?: MetricOptions): Metric;
   /**
    * A rule for the changes of this pool's jobs: all of them, or those that `eventPattern` leaves, such as
    * `{ detail: { to: ['ended'], why: ['failed'] } }`. Refused where no bus is known: that of the pool, or the one that it was imported with.
@@ -138,6 +140,10 @@ abstract class GrantingPool extends Construct implements IJobPool {
 
   metric(name: PoolMetric, options?: MetricOptions): Metric {
     return poolMetric(this.poolName, name, options);
+  }
+
+  metricWorkersLost(options?: MetricOptions): Metric {
+    return this.metric('worker-lost', options);
   }
 
   onJobChange(id: string, options?: OnEventOptions): Rule {

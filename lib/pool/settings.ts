@@ -4,7 +4,7 @@ export interface PoolSettings {
   readonly retentionMs: number;
   /** What becomes of a job that fails by itself without saying that it should be tried again. */
   readonly restart: RestartPolicy;
-  /** How often a start is tried in all, and a job that fails retryably under `restart: never`. */
+  /** How often a start is tried in all, and a job that fails and asks to be tried again, whatever `restart` says. */
   readonly startAttempts: number;
   /** First delay of a retry, ms; doubles each time up to `maxBackoffMs`. */
   readonly backoffMs: number;

@@ -266,6 +266,7 @@ test('what the pool counts is to be had as metrics, under its name and no other 
     dimensions: [{ name: 'service', value: 'feeds' }],
     statistic: 'Sum',
   });
+  expect(pool.metricWorkersLost()).toEqual(pool.metric('worker-lost'));
 });
 
 test('a dashboard, which costs money, is there only where it is asked for', () => {
