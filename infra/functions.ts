@@ -14,13 +14,7 @@ import { byOwner, pending } from '../lib/aws/tables.ts';
 import { feedWrites, type Telling, tellStatements } from './events.ts';
 import { METRIC_NAMESPACE } from './metrics.ts';
 import { allow, indexArn, sendMessages } from './permissions.ts';
-import type { PoolResources } from './resources.ts';
-
-/** Long enough for ten messages of one key, each with its retries; short, because a whole batch that times out waits for `VISIBILITY`. */
-const TIMEOUT = Duration.seconds(20);
-
-/** Six function timeouts, as AWS advises: a message must not come again while a batch with it is still being handled. */
-export const VISIBILITY = Duration.seconds(120);
+import { CONSUMER_TIMEOUT, type PoolResources } from './resources.ts';
 
 export interface PoolFunctions {
   readonly request: LambdaFn;
@@ -60,11 +54,11 @@ export function makeFunctions(
   // The service knows no narrower resource: a task token names its execution, and nobody else has it.
   const wakeRounds = allow(['states:SendTaskSuccess'], '*');
 
-  const request = makeFunction(scope, 'request', { timeout: TIMEOUT, memorySize: 256 }, environment, [
+  const request = makeFunction(scope, 'request', { timeout: CONSUMER_TIMEOUT, memorySize: 256 }, environment, [
     ...decide,
     ...consume(pool.requestQueue, pool.requestDeadLetters),
   ]);
-  const report = makeFunction(scope, 'report', { timeout: TIMEOUT, memorySize: 256 }, environment, [
+  const report = makeFunction(scope, 'report', { timeout: CONSUMER_TIMEOUT, memorySize: 256 }, environment, [
     ...decide,
     owned,
     allow(['dynamodb:Query'], indexArn(pool.jobsTable, pending)),

@@ -11,7 +11,6 @@ import {
 import type { Construct } from 'constructs';
 import { inboxPrefix } from '../lib/aws/config.ts';
 import { jobsTable, type KeyAttribute, type TableLayout, workersTable } from '../lib/aws/tables.ts';
-import { VISIBILITY } from './functions.ts';
 
 /** What holds a pool's state and what carries its messages. The ids here name tables that outlive deployments: never change one. */
 export interface PoolResources {
@@ -57,6 +56,12 @@ export function makeResources(
 export function machineName(poolName: string): string {
   return `holdfast-${poolName}-resync`;
 }
+
+/** Of a queue's function. Long enough for ten messages of one key, each with its retries; short, because a batch that times out waits for `VISIBILITY`. */
+export const CONSUMER_TIMEOUT = Duration.seconds(20);
+
+/** Six function timeouts, as AWS advises: a message must not come again while a batch with it is still being handled. */
+const VISIBILITY = Duration.seconds(6 * CONSUMER_TIMEOUT.toSeconds());
 
 export const QUEUE_RETENTION = Duration.days(4);
 export const DEAD_LETTER_RETENTION = Duration.days(14);
