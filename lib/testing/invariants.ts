@@ -323,10 +323,10 @@ export class Checker {
       if (other.process === process) {
         isSecond = true;
         this.check(false, 'nobody starts what runs there already', beside);
-      } else if (this.#isExcused(other.process) || this.#isMistaken(other.process))
-        this.check(fence > other.fence, 'beside a handler that could not know, the fence protects', beside);
-      else if (!this.#orphans.get(key)?.isHeldBack && (this.isOrphan(key, fence) || this.isOrphan(key, other.fence)))
+      } else if (!this.#orphans.get(key)?.isHeldBack && (this.isOrphan(key, fence) || this.isOrphan(key, other.fence)))
         this.check(fence !== other.fence, 'beside a handler whose record was deleted, a fence protects', beside);
+      else if (this.#isExcused(other.process) || this.#isMistaken(other.process))
+        this.check(fence > other.fence, 'beside a handler that could not know, the fence protects', beside);
       else if (!isExcused) {
         isAlone = false;
         this.check(false, 'nobody starts beside a live handler', beside);
