@@ -62,12 +62,20 @@ export class Restorations {
     if (!isHeldBack) {
       this.#surprises += 1;
       this.#putBack(backups, false);
+      // Somebody notices that it was the wrong moment.
+      if (random.chance(0.3)) scheduler.after(random.between(0, leaseMs), () => this.#putBackAgain(random));
     }
     if (this.#isRecovering) return true;
     this.#isRecovering = true;
     const afterMs = random.between(0, random.pick([100, leaseMs]));
     scheduler.after(afterMs, () => this.#recover(new Random(random.seed()), isHeldBack ? { putBack } : {}));
     return true;
+  }
+
+  #putBackAgain(random: Random): void {
+    if (!this.#isRecovering || this.#scene.isCalm()) return;
+    this.#surprises += 1;
+    this.#putBack([random.pick(this.#backups)], false);
   }
 
   #putBack(backups: readonly Backup[], leavesPool: boolean): void {
