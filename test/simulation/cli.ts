@@ -11,7 +11,7 @@ import { parseArgs } from 'node:util';
 import { createLogUpdate } from 'log-update';
 import { missing } from './coverage.ts';
 import { MUTANTS } from './mutants.ts';
-import { tableOf, tryAll } from './mutation.ts';
+import { controls, tableOf, tryAll } from './mutation.ts';
 import { PROFILES, type Profile } from './profiles.ts';
 import { shrink } from './shrink.ts';
 import { describeFailure, type Failure, type RunWorld, type SimulationResult, simulate, type Task } from './simulate.ts';
@@ -136,7 +136,12 @@ async function mutants({ seed, jobs, mutant = '', shrinks }: Asked): Promise<boo
   const survivors = tries.filter(({ verdict }) => verdict.outcome === 'survived');
   print(tableOf(tries));
   print(`${tries.length - survivors.length} of ${tries.length} mutants were caught`);
-  return tries.length > 0 && survivors.length === 0;
+  const alike = await controls(tries, { seed, jobs });
+  for (const { seed: world, profile, violation } of alike)
+    print(
+      `the code as it is breaks ${violation.guarantee} as well (seed ${world}, profile ${profile}): what was caught there proves nothing`,
+    );
+  return tries.length > 0 && survivors.length === 0 && alike.length === 0;
 }
 
 function carryOut(asked: Asked): Promise<boolean> {

@@ -1,6 +1,7 @@
 import { Table } from 'console-table-printer';
 import { failingTest } from './focused.ts';
 import type { Mutant } from './mutants.ts';
+import type { Profile } from './profiles.ts';
 import { type Failure, simulate } from './simulate.ts';
 import { Threads } from './threads.ts';
 
@@ -67,6 +68,25 @@ export async function tryAll(mutants: readonly Mutant[], { seed, jobs, onProgres
   };
   await Promise.all(Array.from({ length: jobs }, work));
   return tries;
+}
+
+/**
+ * The code as it is, by the same seed and for as many steps as it took to catch the slowest mutant of each profile: what breaks there too says
+ * nothing about mutants.
+ */
+export async function controls(tries: readonly Try[], { seed, jobs }: Pick<TryOptions, 'seed' | 'jobs'>): Promise<readonly Failure[]> {
+  const steps = new Map<Profile, number>();
+  for (const { mutant, verdict } of tries) {
+    const { profile = PROFILE, focused } = mutant;
+    if (!focused && verdict.outcome === 'caught') steps.set(profile, Math.max(verdict.steps, steps.get(profile) ?? 0));
+  }
+  await using threads = new Threads({ size: jobs });
+  const failures: Failure[] = [];
+  for (const [profile, upTo] of steps) {
+    const result = await simulate({ seed, steps: upTo, profiles: [profile], run: threads.run, atOnce: 2 * jobs });
+    failures.push(...result.failures);
+  }
+  return failures;
 }
 
 export function tableOf(tries: readonly Try[]): string {
