@@ -153,8 +153,8 @@ const rows: ReportRow[] = [
   ...(Object.keys(REPORTS) as Kind[]).map(
     (kind): ReportRow => ({ when: `${kind}, matching`, report: REPORTS[kind](), columns: RECORDS, cells: MATCHING[kind] }),
   ),
-  // Whoever reports that no handler is alive is believed whatever session it has by now.
-  ...ENDS.map(
+  // Whoever reports that no handler is alive under that fence, or will be, is believed whatever session it has by now.
+  ...[...ENDS, ...REFUSALS].map(
     (kind): ReportRow => ({
       when: `${kind}, by a later session of the owner`,
       report: REPORTS[kind]({ session: 's9' }),
@@ -268,7 +268,7 @@ const rows: ReportRow[] = [
     }),
   ),
   // The same fence, but not by the owner.
-  ...(['started', 'stop-failed', ...REFUSALS] as const).map(
+  ...(['started', 'stop-failed'] as const).map(
     (kind): ReportRow => ({
       when: `${kind}, by a later session of the owner`,
       report: REPORTS[kind]({ session: 's9' }),

@@ -38,7 +38,9 @@ export type ReportContext = Pick<Context, 'now' | 'settings'>;
 export function matches(job: Job, report: JobReport): boolean {
   if (job.dispatchId !== report.dispatchId || job.fence !== report.fence) return false;
   if (job.status === 'pending' || job.status === 'ended') return true;
-  return job.owner.worker === report.worker && (isEnd(report) || job.owner.session === report.session);
+  // An end and a refusal are of exactly that fence, and the worker remembers them over its sessions: a round may ask a later one.
+  const isForGood = isEnd(report) || report.type === 'refused';
+  return job.owner.worker === report.worker && (isForGood || job.owner.session === report.session);
 }
 
 /** Which dispatch records the decider has to see: most reports match, and need none. */

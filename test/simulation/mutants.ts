@@ -48,6 +48,7 @@ const LANE = 'lib/worker/key-lane.ts';
 const FENCES = 'lib/worker/fences.ts';
 const LEASE = 'lib/worker/lease.ts';
 const SESSION = 'lib/worker/session.ts';
+const RUNTIME = 'lib/worker/runtime.ts';
 
 /** Conditions of writes and transactions; the stores in memory look at the same ones as those on DynamoDB (test/conformance). */
 const CONDITIONS: readonly Mutant[] = [
@@ -323,10 +324,6 @@ const OWNERSHIP: readonly Mutant[] = [
     '(hopeless || delivery.receiveCount >= LAST_RECEIVE)',
     'delivery.receiveCount >= 1e9',
   ]),
-  mutant('a broken message settles the dispatch that it names', 'lib/pool/consume-request.ts', [
-    'if (await ports.dispatches.get(dispatchId)) return;',
-    '',
-  ]),
 ];
 
 const REPORTS: readonly Mutant[] = [
@@ -342,9 +339,9 @@ const REPORTS: readonly Mutant[] = [
     'if (job.dispatchId !== report.dispatchId || job.fence !== report.fence)',
     'if (job.dispatchId !== report.dispatchId)',
   ]),
-  mutant('a report matches whichever session it is of', REPORT, ['(isEnd(report) || job.owner.session === report.session)', 'true']),
+  mutant('a report matches whichever session it is of', REPORT, ['(isForGood || job.owner.session === report.session)', 'true']),
   mutant('an end of the session before is not taken', REPORT, [
-    '(isEnd(report) || job.owner.session === report.session)',
+    '(isForGood || job.owner.session === report.session)',
     'job.owner.session === report.session',
   ]),
   mutant('finished at pending is dropped', REPORT, [
@@ -413,7 +410,6 @@ const ROUNDS_AND_LEASES: readonly Mutant[] = [
   ]),
   mutant('the beat is looked at a little late', EXPIRY, ['if (row.beat === round.beat) {', 'if (row.beat - round.beat <= 1) {']),
   mutant('any round without a beat is a whole lease', EXPIRY, ['return ms >= row.leaseMs', 'return ms >= 0']),
-  mutant('a round waits for half a lease', 'lib/testing/memory-pool.ts', ['roundTimeoutMs: leaseMs', 'roundTimeoutMs: leaseMs / 2']),
   mutant('a worker that does not answer is never revoked', EXPIRY, ['return rounds >= context.maxSilentRounds', 'return rounds >= 1e9']),
   mutant('a worker that is behind is given time for ever', EXPIRY, [
     "if (silence.behind === round.token) return { outcome: 'again', silence };",
@@ -509,7 +505,7 @@ const ROUNDS_AND_LEASES: readonly Mutant[] = [
   mutant('a silent worker is never asked', SWEEP, ['return now - look.at >= leaseMs / 2 - EARLY_MS;', 'return false;']),
   mutant('a revoked worker whose execution died is never lost', SWEEP, [
     "(row.state === 'revoked' || (await this.#isNamed(row)))",
-    '(await this.#isNamed(row))',
+    "row.state !== 'revoked' && (await this.#isNamed(row))",
   ]),
   mutant('the jobs of a row that is lost are not reassigned by the sweep', SWEEP, [
     "(row.state === 'revoked' || (await this.#isNamed(row)))",
@@ -602,11 +598,18 @@ const WORKER: readonly Mutant[] = [
     'for (const { body } of received) this.#host.take(body);',
     'for (const { body } of received.slice(1)) this.#host.take(body);',
   ]),
-  mutant('a registration is tried again under the same session', 'lib/worker/runtime.ts', [
-    'for (let failures = 1; !draining; failures += 1) {',
-    'const id = ports.ids.next();\n    for (let failures = 1; !draining; failures += 1) {',
-  ]),
-  mutant('a worker registers anew while handlers of its last session live', 'lib/worker/runtime.ts', [
+  {
+    name: 'a registration is tried again under the same session',
+    edits: [
+      {
+        file: RUNTIME,
+        find: 'for (let failures = 1; !draining; failures += 1) {',
+        replace: 'const id = ports.ids.next();\n    for (let failures = 1; !draining; failures += 1) {',
+      },
+      { file: RUNTIME, find: 'const id = ports.ids.next();\n      try {', replace: 'try {' },
+    ],
+  },
+  mutant('a worker registers anew while handlers of its last session live', RUNTIME, [
     'await stopped();\n      if (draining',
     'if (draining',
   ]),
@@ -618,10 +621,17 @@ const WORKER: readonly Mutant[] = [
     "const marked = written('drain', host, session, deadline);",
     'const marked = Promise.resolve(true);',
   ]),
-  mutant('a command of another session is obeyed', 'lib/worker/runtime.ts', [
-    '} else if (parsed.value.session !== session?.id) {',
-    '} else if (false) {',
-  ]),
+  {
+    name: 'a command of another session is obeyed',
+    edits: [
+      { file: RUNTIME, find: '} else if (parsed.value.session !== session?.id) {', replace: '} else if (false) {' },
+      {
+        file: RUNTIME,
+        find: 'mayAct: (id) => session?.id === id && session.holdsLease(),',
+        replace: 'mayAct: () => session?.holdsLease() === true,',
+      },
+    ],
+  },
   mutant('a report that failed to be sent is forgotten', 'lib/worker/outbox.ts', ['this.#retry(batch, error);\n      return;', '']),
   mutant('an answer counts as sent before the report queue has it', 'lib/worker/round.ts', [
     'if (this.#sent.size === pages) this.answered = round;',
