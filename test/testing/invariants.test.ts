@@ -187,6 +187,23 @@ describe('the checker sees', () => {
       expect(broken()).toEqual([]);
     });
 
+    test('a start beside what a recovery has put back under, and beside what was deleted before a recovery that is over', async () => {
+      const putBack = setup();
+      const a = putBack.worker('a');
+      await putBack.services.jobs.commit(running(2, 'a'), undefined);
+      putBack.checker.up(putBack.checker.starting(a, 'k', 'd1', 2));
+      putBack.checker.heldBack(() => putBack.services.jobs.delete('k'));
+      await putBack.services.jobs.commit(other, undefined);
+      putBack.checker.starting(putBack.worker('b'), 'k', 'd2', 3);
+      expect(putBack.broken()).toEqual(['G2 one live handler']);
+
+      const recovered = await deleted();
+      await recovered.services.jobs.commit(running(2, 'a'), undefined);
+      recovered.checker.recovered(recovered.scheduler.now());
+      recovered.checker.starting(recovered.worker('b'), 'k', 'd2', 3);
+      expect(recovered.broken()).toContain('G2 one live handler');
+    });
+
     test('a third one beside those two', async () => {
       const { checker, services, worker, broken } = await deleted();
       await services.jobs.commit(other, undefined);
