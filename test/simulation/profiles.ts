@@ -46,6 +46,7 @@ export interface Conditions {
   readonly mishaps: MishapRates;
   /** How likely a handler's call is slow, throws or hangs. */
   readonly badHandler: number;
+  readonly leases: readonly number[];
   /** How long jobs live that end by themselves, in leases at most. */
   readonly lives: readonly number[];
 }
@@ -76,7 +77,7 @@ const PROCESSES: FaultRates = {
 };
 
 const OF_NETWORK: MishapRates = { cutOff: 1.5, operator: 3, badMessage: 8, redrive: 6, close: 20, purge: 20, loseInbox: 20 };
-const OF_RECORDS: MishapRates = { loseRecord: 0.08, operator: 0.5, restoreTable: 2.5 };
+const OF_RECORDS: MishapRates = { loseRecord: 0.15, operator: 0.7, restoreTable: 4 };
 const OF_PROCESSES: MishapRates = { kill: 4, restart: 4, freeze: 2, drain: 4, move: 1.5, setClock: 4, operator: 3, deploy: 15 };
 
 /**
@@ -100,6 +101,8 @@ export function conditionsOf(profile: Profile, random: Random): Conditions {
     rates: Object.fromEntries(varied) as unknown as FaultRates,
     mishaps: Object.fromEntries(some.map(([kind, mean]) => [kind, mean * random.pick([0.3, 1, 3])])),
     badHandler: processes ? random.pick([0, 0.1, 0.3, 0.5]) : 0,
+    // A recovery takes half a minute at least, whatever the lease, and something has to happen before it.
+    leases: restore ? [9_000, 30_000] : [3_000, 9_000, 30_000],
     lives: restore ? [0.1, 2, 20] : [0.02, 0.1, 0.5, 2],
   };
 }

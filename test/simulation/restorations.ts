@@ -54,7 +54,7 @@ export class Restorations {
   restore(random: Random): boolean {
     const { scheduler, leaseMs, checker } = this.#scene;
     // Restored once more before it was recovered, now and then.
-    if (this.#backups.length === 0 || (this.#isRecovering && random.chance(0.8))) return false;
+    if (this.#backups.length === 0 || (this.#isRecovering && random.chance(0.95))) return false;
     const tables = random.pick([['jobs'], ['jobs'], ['workers'], ['jobs', 'workers']] as const);
     const backups = tables.map((table) => random.pick(this.#backups.filter((each) => each.table === table)));
     const isHeldBack = !this.#isRecovering && random.chance(0.5);

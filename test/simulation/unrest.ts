@@ -18,8 +18,12 @@ function workLeft({ pool: { services, isAtWork } }: Scene): string | undefined {
     const size = state === 'active' ? (services.inboxes.queue(session)?.size ?? 0) : 0;
     if (size > 0) return `the inbox of ${session} holds ${size} commands`;
   }
-  const hasRoom = rows.some((row) => isEligible(row, 1));
+  const { generation } = services.workers.peekPool();
   for (const job of services.jobs.all()) {
+    // A worker that was busy with something else at the key is the only place until it is lost, full or not.
+    const only =
+      job.status === 'pending' ? rows.find(({ workerId, session }) => isSame(job.only, { worker: workerId, session })) : undefined;
+    const hasRoom = (only ? [only] : rows).some((row) => isEligible(row, generation));
     const isResting =
       job.status === 'running' ||
       (job.status === 'ended' && job.next === undefined) ||
@@ -36,7 +40,7 @@ function workLeft({ pool: { services, isAtWork } }: Scene): string | undefined {
 function strayHandler({ pool, checker }: Scene, { workers }: Crew): string | undefined {
   const { jobs, workers: rows } = pool.services;
   const alive = checker.liveHandlers();
-  const hasRoom = rows.all().some((row) => isEligible(row, 1));
+  const hasRoom = rows.all().some((row) => isEligible(row, rows.peekPool().generation));
   for (const { process, key, dispatchId, fence } of alive) {
     const job = jobs.peek(key);
     const isKnown = job?.status === 'running' && job.dispatchId === dispatchId && job.owner.worker === process.name;

@@ -81,7 +81,7 @@ export class World {
     this.#story = new Story(scheduler, keepLines);
     const incidents = new Incidents({ without, keep: keepLines > 0 });
     const faults = new Faults(new Random(random.seed()), scheduler, conditions.rates, incidents);
-    const leaseMs = random.pick([3_000, 9_000, 30_000]);
+    const leaseMs = random.pick(conditions.leases);
     this.#stepsOfFaults = random.between(500, 4_000);
     // Ends are forgotten no sooner than what an inbox holds.
     const inboxRetentionMs = random.chance(0.5) ? SHORT_RETENTION_MS : undefined;
