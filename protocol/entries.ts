@@ -116,6 +116,15 @@ export const entryTable: Table<EntryRow> = {
         ['*', 'nothing'],
       ],
     },
+    {
+      when: 'running, asked, nobody owns it any more, the session is there',
+      entry: running(),
+      asked: asked(true),
+      by: OWNER,
+      row: worker(OWNER.worker, OWNER.session),
+      columns: RECORDS.filter((column) => column.startsWith('pending')),
+      cells: [['*', 'nothing']],
+    },
     ...(['revoked', 'lost', 'left'] as const).map(
       (state): EntryRow => ({
         when: `running, not asked, nobody owns it, the session is ${state}`,

@@ -711,6 +711,328 @@ const WORKER: readonly Mutant[] = [
   ]),
 ];
 
+/** Why the simulation does not notice for sure. */
+const RACE = 'whoever writes a record has read it, and two at the same moment are rare; the suite holds the store to each condition';
+const HEAL = 'what it leaves out is made up for by another message of the key, or by a round; here each message is looked at alone';
+const RARE = 'what it takes comes together too seldom in a million steps; here it is acted out';
+
+/** Mutants that a test notices in place of the simulation. */
+const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: string; readonly names: readonly string[] }[] = [
+  {
+    test: 'test/because/ownership.test.ts',
+    because: RARE,
+    names: [
+      'a move or a notification places the job of a lost owner',
+      'the job of a lost owner goes to the same session again',
+      'an end is settled before it is committed',
+      'a later owner makes it another outcome',
+      'a report assigns',
+      'a job that no job names is not ended by its end',
+    ],
+  },
+  {
+    test: 'test/because/rounds.test.ts',
+    because: RARE,
+    names: [
+      'any round without a beat is a whole lease',
+      'a worker that does not answer is never revoked',
+      'a worker that is behind is revoked',
+      'a revoked worker is waited for by the pool’s lease alone',
+      'a round settles after its commit',
+      'what was not up yet when it was asked about is lost',
+      'a job whose handler is not there is never lost',
+      'a silent worker is never asked',
+    ],
+  },
+  {
+    test: 'test/because/worker.test.ts',
+    because: RARE,
+    names: [
+      'the lease is measured by the wall clock alone',
+      'a heartbeat that is refused ends nothing',
+      'a worker says that it left while handlers are alive',
+      'a worker that drains does not mark its row',
+      'a start of a running job calls the handler',
+      'a repeated start does not raise the fence',
+      'a start at a busy key runs beside the other',
+      'a start below a fence that ended runs',
+      'a refusal ends every lower fence too',
+      'a stop is answered stopped though the job has finished',
+    ],
+  },
+  {
+    test: 'test/conformance/dispatch-store.memory.test.ts',
+    because: RACE,
+    names: [
+      'a dispatch is changed by what is about another request',
+      'a dispatch that no job names is ended by an old end, though a start of a higher fence is out',
+      'a dispatch record’s fence falls',
+    ],
+  },
+  {
+    test: 'test/conformance/job-store.memory.test.ts',
+    because: RACE,
+    names: [
+      'a job that is there is committed over by who saw none',
+      'an end and its settlement are committed whatever the dispatch is by now',
+    ],
+  },
+  {
+    test: 'test/conformance/restore-store.memory.test.ts',
+    because: RACE,
+    names: [
+      'a restoration does not look at the job',
+      'a restoration does not look at the dispatch',
+      'a restoration does not look at the displaced',
+      'a restoration does not look at the state',
+      'a restoration does not look at the row generation',
+      'a restoration does not look at the pool generation',
+      'a restoration does not look at the pool state',
+    ],
+  },
+  {
+    test: 'test/conformance/round-store.memory.test.ts',
+    because: RACE,
+    names: [
+      'a round that is closed is armed',
+      'an answer page is counted twice',
+      'an answer page of a closed round is counted',
+      'a round that is resolved is closed once more',
+      'a question is overwritten by a later one',
+    ],
+  },
+  {
+    test: 'test/conformance/workers.memory.test.ts',
+    because: RACE,
+    names: [
+      'a worker’s row is changed whatever its state',
+      'a worker is declared lost though it beat in between',
+      'a worker that is revoked takes itself for draining',
+      'a worker that is lost says that it left',
+    ],
+  },
+  {
+    test: 'test/pool/crash-points.test.ts',
+    because: HEAL,
+    names: [
+      'a start that comes again does not send the start again',
+      'a start that was answered does not settle the end that it meets',
+      'a start that waits and replaces does not send the stop again',
+      'a start that is refused does not settle the end that it meets',
+      'a stop that comes again does not send the stop again',
+      'a stop that meets an end does not settle it',
+      'a stop of what waits at an end does not settle the end',
+      'a move that comes again does not send the release again',
+      'a notification that finds nobody does nothing for the job that waits',
+      'the report of an end that comes again does not settle it',
+      'a report that was overtaken does nothing for the job that waits',
+      'a report that a job is up does not send again what was asked of it',
+      'a report that does not match does not settle the end that it meets',
+      'a stop that failed does not repeat what the job owes',
+      'a job that was let go owes no assign',
+      'a job that is up is not settled as started',
+      'an end with one waiting behind it owes no assign',
+      'a start with another payload under the same id is not refused',
+      'the end of a job is overwritten before it is settled',
+      'the end of a job is not settled before its next takes its place',
+      'a job record names a dispatch that is not there yet',
+      'a next that was settled meanwhile gets its turn',
+      'nobody sees to the start of a next that another start admitted',
+      'a stop of what runs without a record is swallowed',
+      'a stop that comes before its start is forgotten',
+      'a move of an old fence moves the job',
+      'a start is refused as closed by nobody',
+      'a start that expired is run',
+      'a report matches whatever its fence',
+      'finished at pending is dropped',
+      'a start that failed ends a job that was given to another since',
+      'a retryable end that is told again uses up the last attempt',
+      'what really runs under a higher fence is not heard',
+      'a key-busy answer stops a dispatch that is started and not ended',
+      'a key-busy answer stops nobody',
+      'a stale handler is not told to stop',
+      'a restart forgets since when the dispatch ran',
+      'a job whose key is busy goes elsewhere',
+    ],
+  },
+  {
+    test: 'test/pool/dispatch.test.ts',
+    because: RARE,
+    names: [
+      'a settlement overwrites an end',
+    ],
+  },
+  {
+    test: 'test/pool/healing.test.ts',
+    because: RARE,
+    names: [
+      'an assign does not wait until the job is due',
+      'a job is placed in a pool that is not open',
+    ],
+  },
+  {
+    test: 'test/pool/owner-table.test.ts',
+    because: RARE,
+    names: [
+      'what waits after a move or a notification owes no assign',
+    ],
+  },
+  {
+    test: 'test/pool/placement.test.ts',
+    because: RARE,
+    names: [
+      'a draining worker is taken for lost',
+      'a revoked worker is taken for lost',
+      'a job is placed at a worker that the pool has not seen',
+    ],
+  },
+  {
+    test: 'test/pool/report-table.test.ts',
+    because: RARE,
+    names: [
+      'a report matches whichever session it is of',
+      'an end of the session before is not taken',
+      'a retryable end uses an attempt each time that it is told',
+    ],
+  },
+  {
+    test: 'test/resync/entry-table.test.ts',
+    because: RARE,
+    names: [
+      'a stop of what is not there is never answered',
+      'what runs is adopted though it was let go',
+      'what runs is adopted under an older fence',
+      'what was asked about is adopted',
+      'what runs at a worker that is gone is adopted',
+      'what runs after its end is not stopped',
+    ],
+  },
+  {
+    test: 'test/resync/expiry.test.ts',
+    because: RARE,
+    names: [
+      'a worker that is behind is given time for ever',
+    ],
+  },
+  {
+    test: 'test/resync/restore-conditions.test.ts',
+    because: RACE,
+    names: [
+      'a restoration does not look at the session',
+    ],
+  },
+  {
+    test: 'test/resync/restore-laws.test.ts',
+    because: RARE,
+    names: [
+      'a confirmed restores in a pool that is closed',
+      'a confirmed restores in another generation',
+      'a confirmed revives an ended job',
+      'a confirmed takes the job from another owner',
+      'the end of a job is overwritten by a restoration before it is settled',
+    ],
+  },
+  {
+    test: 'test/resync/restore-table.test.ts',
+    because: RARE,
+    names: [
+      'a stale confirmed restores',
+      'what runs with a higher fence is not restored over another dispatch',
+      'a payload that is lost stays lost',
+      'a missing dispatch record stays missing',
+      'what runs without a record is stopped',
+    ],
+  },
+  {
+    test: 'test/resync/rounds.test.ts',
+    because: RARE,
+    names: [
+      'Arm asks another question the second time',
+      'a page of an older round is applied',
+      'a page of a round that is over is applied',
+      'a page of the session before is applied',
+      'a page is applied while its worker is revoked',
+      'an entry of another fence is taken for an answer',
+    ],
+  },
+  {
+    test: 'test/resync/run-round.test.ts',
+    because: RARE,
+    names: [
+      'a revoked worker is lost at once',
+      'what a lost worker owned is not reassigned',
+    ],
+  },
+  {
+    test: 'test/resync/sweep.test.ts',
+    because: RARE,
+    names: [
+      'an active row is never stamped',
+      'a revoked worker whose execution died is never lost',
+      'the jobs of a row that is lost are not reassigned by the sweep',
+    ],
+  },
+  {
+    test: 'test/simulation/focused.test.ts',
+    because: RARE,
+    names: [
+      'a start whose inbox is not there is taken for sent',
+      'a registration is tried again under the same session',
+    ],
+  },
+  {
+    test: 'test/worker/fences.test.ts',
+    because: RARE,
+    names: [
+      'an end is forgotten though the inbox may hold its command',
+    ],
+  },
+  {
+    test: 'test/worker/lease.test.ts',
+    because: RARE,
+    names: [
+      'a heartbeat that was overtaken renews',
+    ],
+  },
+  {
+    test: 'test/worker/outbox.test.ts',
+    because: RARE,
+    names: [
+      'a report that failed to be sent is forgotten',
+    ],
+  },
+  {
+    test: 'test/worker/round.test.ts',
+    because: RARE,
+    names: [
+      'an answer counts as sent before the report queue has it',
+      'an older round is answered',
+    ],
+  },
+  {
+    test: 'test/worker/runtime-table.test.ts',
+    because: RARE,
+    names: [
+      'an inbox that is gone ends nothing',
+      'a fence that ended is said to be unrecognized',
+      'a start with another fingerprint is taken for the same',
+      'a draining worker starts',
+      'an end that was confirmed is forgotten',
+      'an end is forgotten before the report queue is known to have it',
+      'a stop does not interrupt a start',
+      'a stop that failed is not tried again',
+      'a released job is reported as stopped late',
+    ],
+  },
+  {
+    test: 'test/worker/self-fencing.test.ts',
+    because: RARE,
+    names: [
+      'a command of another session is obeyed',
+    ],
+  },
+];
+
 export const MUTANTS: readonly Mutant[] = [
   ...CONDITIONS,
   ...HEALING,
@@ -720,4 +1042,9 @@ export const MUTANTS: readonly Mutant[] = [
   ...ROUNDS_AND_LEASES,
   ...RESTORATION,
   ...WORKER,
-];
+].map((mutant) => {
+  const noticed = NOTICED_BY_TESTS.find(({ names }) => names.includes(mutant.name));
+  return noticed ? { ...mutant, focused: { test: noticed.test, because: noticed.because } } : mutant;
+});
+  return noticed ? { ...mutant, focused: { test: noticed.test, because: noticed.because } } : mutant;
+});

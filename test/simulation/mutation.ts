@@ -25,7 +25,7 @@ export interface TryOptions {
 const PROFILE = 'everything';
 const STEPS = 1_000_000;
 /** A broken rule may have the code go round in circles. */
-const WORLD_TIMEOUT_MS = 120_000;
+const WORLD_TIMEOUT_MS = 60_000;
 
 /** Runs the simulation on the broken code until it notices, or its steps are used up; or the test that notices in its place. */
 export async function tried(mutant: Mutant, seed: number): Promise<Verdict> {
