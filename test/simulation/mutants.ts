@@ -858,24 +858,17 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
   {
     test: 'test/pool/dispatch.test.ts',
     because: RARE,
-    names: [
-      'a settlement overwrites an end',
-    ],
+    names: ['a settlement overwrites an end'],
   },
   {
     test: 'test/pool/healing.test.ts',
     because: RARE,
-    names: [
-      'an assign does not wait until the job is due',
-      'a job is placed in a pool that is not open',
-    ],
+    names: ['an assign does not wait until the job is due', 'a job is placed in a pool that is not open'],
   },
   {
     test: 'test/pool/owner-table.test.ts',
     because: RARE,
-    names: [
-      'what waits after a move or a notification owes no assign',
-    ],
+    names: ['what waits after a move or a notification owes no assign'],
   },
   {
     test: 'test/pool/placement.test.ts',
@@ -910,16 +903,12 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
   {
     test: 'test/resync/expiry.test.ts',
     because: RARE,
-    names: [
-      'a worker that is behind is given time for ever',
-    ],
+    names: ['a worker that is behind is given time for ever'],
   },
   {
     test: 'test/resync/restore-conditions.test.ts',
     because: RACE,
-    names: [
-      'a restoration does not look at the session',
-    ],
+    names: ['a restoration does not look at the session'],
   },
   {
     test: 'test/resync/restore-laws.test.ts',
@@ -958,10 +947,7 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
   {
     test: 'test/resync/run-round.test.ts',
     because: RARE,
-    names: [
-      'a revoked worker is lost at once',
-      'what a lost worker owned is not reassigned',
-    ],
+    names: ['a revoked worker is lost at once', 'what a lost worker owned is not reassigned'],
   },
   {
     test: 'test/resync/sweep.test.ts',
@@ -975,39 +961,27 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
   {
     test: 'test/simulation/focused.test.ts',
     because: RARE,
-    names: [
-      'a start whose inbox is not there is taken for sent',
-      'a registration is tried again under the same session',
-    ],
+    names: ['a start whose inbox is not there is taken for sent', 'a registration is tried again under the same session'],
   },
   {
     test: 'test/worker/fences.test.ts',
     because: RARE,
-    names: [
-      'an end is forgotten though the inbox may hold its command',
-    ],
+    names: ['an end is forgotten though the inbox may hold its command'],
   },
   {
     test: 'test/worker/lease.test.ts',
     because: RARE,
-    names: [
-      'a heartbeat that was overtaken renews',
-    ],
+    names: ['a heartbeat that was overtaken renews'],
   },
   {
     test: 'test/worker/outbox.test.ts',
     because: RARE,
-    names: [
-      'a report that failed to be sent is forgotten',
-    ],
+    names: ['a report that failed to be sent is forgotten'],
   },
   {
     test: 'test/worker/round.test.ts',
     because: RARE,
-    names: [
-      'an answer counts as sent before the report queue has it',
-      'an older round is answered',
-    ],
+    names: ['an answer counts as sent before the report queue has it', 'an older round is answered'],
   },
   {
     test: 'test/worker/runtime-table.test.ts',
@@ -1027,9 +1001,7 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
   {
     test: 'test/worker/self-fencing.test.ts',
     because: RARE,
-    names: [
-      'a command of another session is obeyed',
-    ],
+    names: ['a command of another session is obeyed'],
   },
 ];
 
@@ -1044,7 +1016,5 @@ export const MUTANTS: readonly Mutant[] = [
   ...WORKER,
 ].map((mutant) => {
   const noticed = NOTICED_BY_TESTS.find(({ names }) => names.includes(mutant.name));
-  return noticed ? { ...mutant, focused: { test: noticed.test, because: noticed.because } } : mutant;
-});
   return noticed ? { ...mutant, focused: { test: noticed.test, because: noticed.because } } : mutant;
 });
