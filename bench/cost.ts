@@ -137,6 +137,7 @@ class Stage implements AsyncDisposable {
         this.#log.bytes += JSON.stringify(line).length;
       },
       count() {},
+      gauge() {},
       failed: ({ reason }) => {
         throw new Error(`a message was not handled: ${reason}`);
       },

@@ -250,4 +250,4 @@ function rounded(value: number): number {
   return Number(value.toFixed(2));
 }
 
-const silent = { decided() {}, count() {}, failed() {} };
+const silent = { decided() {}, count() {}, gauge() {}, failed() {} };

@@ -206,6 +206,7 @@ class Stage {
   readonly #telemetry: Telemetry = {
     decided() {},
     count() {},
+    gauge() {},
     failed: ({ reason }) => {
       throw new Error(`a message was not handled: ${reason}`);
     },

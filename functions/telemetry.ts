@@ -8,15 +8,16 @@ import type { Telemetry } from '../lib/pool/ports.ts';
 const logger = new Logger();
 const metrics = new Metrics();
 
-/** A line per decision, and counts as embedded metrics in the same log. Keys and workers stand in lines, never in dimensions. */
+/** A line per decision, counts and gauges as embedded metrics in the same log. Keys and workers stand in lines, never in dimensions. */
 export const telemetry: Telemetry = {
   decided: ({ decision, ...facts }) => logger.info(decision, facts),
   count: (name) => void metrics.addMetric(name, MetricUnit.Count, 1),
+  gauge: (name, value) => void metrics.addMetric(name, name === 'pending-age' ? MetricUnit.Seconds : MetricUnit.Count, value),
   failed: ({ message: messageId, receiveCount, reason, error }) =>
     logger.warn(reason, { messageId, receiveCount, ...(error instanceof Error ? { error } : { thrown: String(error) }) }),
 };
 
-/** Names the invocation in each line, and writes the counts once it ends, well or not. */
+/** Names the invocation in each line, and writes the metrics once it ends, well or not. */
 export function observed(): MiddlewareObj[] {
   return [injectLambdaContext(logger), { after: publish, onError: publish }];
 }

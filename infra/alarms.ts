@@ -75,6 +75,15 @@ export function makeAlarms(
       evaluationPeriods: 1,
       treatMissingData: TreatMissingData.NOT_BREACHING,
     }),
+    new Alarm(scope, 'JobsWaiting', {
+      alarmDescription: `Holdfast pool ${poolName}: a job has been due for 5 minutes and no worker is given it; mostly none has room.`,
+      // Measured once a minute, at the end of a run: of single minutes some have no value.
+      metric: poolMetric(poolName, 'pending-age', { period: Duration.minutes(5) }),
+      threshold: Duration.minutes(5).toSeconds(),
+      comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
+      evaluationPeriods: 1,
+      treatMissingData: TreatMissingData.NOT_BREACHING,
+    }),
     ...failing,
     ...(pool.eventDeadLetters ? [deadLetters('DeadEventsWaiting', pool.eventDeadLetters, 'changes')] : []),
     ...(functions.events ? [late(functions.events)] : []),

@@ -60,7 +60,7 @@ export interface JobPoolProps {
    */
   readonly removalPolicy?: RemovalPolicy;
   /**
-   * Alarms on what somebody has to look at: dead letters, functions that go on failing, no sweep for 5 minutes.
+   * Alarms on what somebody has to look at: dead letters, jobs that wait, functions that go on failing, no sweep for 5 minutes.
    *
    * @default on, without an action
    */
@@ -104,9 +104,15 @@ export interface IJobPool extends IConstruct {
    * dead letters.
    */
   grantOperate(grantee: IGrantable): void;
-  /** One of the things that the pool's functions count; a sum over 5 minutes unless the options say otherwise. */
+  /** One of the things that the pool's functions count or measure; over 5 minutes a sum, of a gauge the maximum, unless the options say otherwise. */
   metric(name: PoolMetric, options?: MetricOptions): Metric;
-  /** Workers that were given up on; likewise. */
+  /** Jobs that run, as the workers' last heartbeats have it; measured once a minute while a worker is there or a job waits. */
+  metricRunning(options?: MetricOptions): Metric;
+  /** Jobs that wait and are due, 1,000 at most; likewise. */
+  metricPending(options?: MetricOptions): Metric;
+  /** For how many seconds the oldest of these has been due; likewise. */
+  metricPendingAge(options?: MetricOptions): Metric;
+  /** Workers that were given up on. */
   metricWorkersLost(options?: MetricOptions): Metric;
   /**
    * A rule for the changes of this pool's jobs: all of them, or those that `eventPattern` leaves, such as
@@ -140,6 +146,18 @@ abstract class GrantingPool extends Construct implements IJobPool {
 
   metric(name: PoolMetric, options?: MetricOptions): Metric {
     return poolMetric(this.poolName, name, options);
+  }
+
+  metricRunning(options?: MetricOptions): Metric {
+    return this.metric('running', options);
+  }
+
+  metricPending(options?: MetricOptions): Metric {
+    return this.metric('pending', options);
+  }
+
+  metricPendingAge(options?: MetricOptions): Metric {
+    return this.metric('pending-age', options);
   }
 
   metricWorkersLost(options?: MetricOptions): Metric {
@@ -269,7 +287,7 @@ export class JobPool extends GrantingPool {
     return deadLettersMetric(Object.values(this.deadLetterQueues), options);
   }
 
-  /** What shows whether the pool is well: queues and their age, dead letters, functions, and what was refused or lost. */
+  /** What shows whether the pool is well: jobs that run and wait, queues and their age, dead letters, functions, and what was refused or lost. */
   dashboardWidgets(): IWidget[] {
     return dashboardWidgets(this);
   }

@@ -1,16 +1,19 @@
 import { Dashboard, GraphWidget, type IMetric, type IWidget, MathExpression, Metric, type MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
-import type { Count } from '../lib/pool/ports.ts';
+import type { Count, Gauge } from '../lib/pool/ports.ts';
 import type { JobPool } from './job-pool.ts';
 
-/** What the pool's functions count, each a metric of the namespace `Holdfast`, with the pool's name as its only dimension (`service`). */
-export type PoolMetric = Count;
+/** What the pool's functions count and measure, each a metric of the namespace `Holdfast`, with the pool's name as its only dimension (`service`). */
+export type PoolMetric = Count | Gauge;
 
 export const METRIC_NAMESPACE = 'Holdfast';
 
 export function poolMetric(poolName: string, name: PoolMetric, options?: MetricOptions): Metric {
-  return new Metric({ namespace: METRIC_NAMESPACE, metricName: name, dimensionsMap: { service: poolName }, statistic: 'Sum', ...options });
+  const statistic = name in GAUGES ? 'Maximum' : 'Sum';
+  return new Metric({ namespace: METRIC_NAMESPACE, metricName: name, dimensionsMap: { service: poolName }, statistic, ...options });
 }
+
+const GAUGES: Readonly<Record<Gauge, true>> = { running: true, pending: true, 'pending-age': true };
 
 export function deadLettersMetric(queues: readonly IQueue[], options?: MetricOptions): IMetric {
   const waiting = queues.map((queue, index) => [
@@ -30,6 +33,11 @@ export function dashboardWidgets(pool: JobPool): IWidget[] {
   const graph = (title: string, left: IMetric[], right: IMetric[] = []) => new GraphWidget({ title, left, right, width: 12 });
   const each = Object.entries(functions);
   return [
+    graph(
+      `${pool.poolName}: jobs that run, jobs that wait and are due, and for how many seconds the oldest`,
+      [pool.metricRunning({ label: 'running' }), pool.metricPending({ label: 'pending' })],
+      [pool.metricPendingAge({ label: 'oldest pending' })],
+    ),
     graph(
       `${pool.poolName}: messages waiting, and the oldest one's age`,
       [

@@ -155,10 +155,17 @@ export type Count =
   | 'fingerprint-mismatch-alarm'
   | 'dead-lettered';
 
+/**
+ * What is measured once a minute while a worker is there or a job waits: jobs that run, as the workers' last heartbeats have it; jobs that wait
+ * and are due, 1,000 at most; and for how many seconds the oldest of these has been due.
+ */
+export type Gauge = 'running' | 'pending' | 'pending-age';
+
 export interface Telemetry {
   /** One structured line per decision. */
   decided(line: { readonly subject: string; readonly key: string; readonly decision: string; readonly [field: string]: unknown }): void;
   count(name: Count): void;
+  gauge(name: Gauge, value: number): void;
   /** A message that was not handled; it comes again, or is dead-lettered. */
   failed(line: { readonly message: string; readonly receiveCount: number; readonly reason: string; readonly error: unknown }): void;
 }

@@ -50,11 +50,23 @@ export class Sweep {
         this.#ports.telemetry.failed({ message: `sweep of worker ${JSON.stringify(row.workerId)}`, receiveCount: 1, reason, error });
       }
     });
-    const waiting = await this.#assignDue(rows, generation);
+    const due = await this.#assignDue(rows, generation);
+    const isIdle = due.length === 0 && !rows.some(isPresent);
+    if (this.#isFirstPass && !isIdle) this.#measure(rows, due);
     if (this.#isFirstPass) await this.#removeInboxes(rows);
     this.#isFirstPass = false;
     this.#forgetLooks(rows);
-    return { isIdle: waiting === 0 && !rows.some(isPresent) };
+    return { isIdle };
+  }
+
+  /** Of an idle pool nothing is told: a metric costs by the hour in which it has a value. */
+  #measure(rows: readonly WorkerRow[], due: readonly DueJob[]): void {
+    const { telemetry, clock } = this.#ports;
+    const [oldest] = due;
+    const running = rows.filter(isPresent).reduce((jobs, row) => jobs + row.running, 0);
+    telemetry.gauge('running', running);
+    telemetry.gauge('pending', due.length);
+    telemetry.gauge('pending-age', oldest ? Math.max(0, clock.now() - oldest.dueAt) / 1_000 : 0);
   }
 
   async #seeTo(row: WorkerRow, generation: number): Promise<void> {
@@ -114,20 +126,21 @@ export class Sweep {
   /**
    * Jobs that wait and are due, at most as many as there are free slots: those asked for least often first, then the oldest; and none again before
    * its time, which while the functions are behind would only add to their backlog. A job that can never be assigned keeps no other from the
-   * last free slot.
+   * last free slot. Returns what is due, oldest first: of a run's first pass, which measures, all that is looked for at most.
    */
-  async #assignDue(rows: readonly WorkerRow[], generation: number): Promise<number> {
+  async #assignDue(rows: readonly WorkerRow[], generation: number): Promise<readonly DueJob[]> {
     const { jobs, requests, clock } = this.#ports;
     const eligible = rows.filter((row) => isEligible(row, generation));
     const free = eligible.reduce((slots, { capacity, running }) => slots + capacity - running, 0);
-    const due = await jobs.due(clock.now(), Math.min(Math.max(free, 1) + this.#askedFor.size, DUE_PER_PASS));
+    const needed = this.#isFirstPass ? DUE_PER_PASS : Math.max(free, 1) + this.#askedFor.size;
+    const due = await jobs.due(clock.now(), Math.min(needed, DUE_PER_PASS));
     const now = clock.now();
     const waiting = due.map((job) => this.#waiting(job)).sort((one, other) => one.times - other.times);
     const asked = waiting.filter(({ againAt }) => againAt <= now).slice(0, free);
     this.#askedFor = new Map(waiting.filter(({ times }) => times > 0).map((job) => [job.key, job]));
     for (const job of asked) this.#askedFor.set(job.key, askedAgain(job, now));
     await requests.send(asked.map(({ key }) => ({ op: 'assign', key })));
-    return due.length;
+    return due;
   }
 
   #waiting({ key, dueAt }: DueJob): Waiting {

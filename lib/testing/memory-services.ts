@@ -215,7 +215,7 @@ export class MemoryServices {
   }
 }
 
-export const silent: Telemetry = { decided() {}, count() {}, failed() {} };
+export const silent: Telemetry = { decided() {}, count() {}, gauge() {}, failed() {} };
 
 function found<T>(names: readonly string[], peek: (name: string) => T | undefined): ReadonlyMap<string, T> {
   return new Map(

@@ -165,6 +165,7 @@ class MemoryTestPool implements TestPool {
       telemetry: ({ name }) => ({
         decided: ({ subject, key, decision }) => tell(name, () => `decides ${subject} at "${key}": ${decision}`),
         count: (what) => tell(name, () => `counts ${what}`),
+        gauge() {},
         failed: ({ message, reason }) => tell(name, () => `fails ${message}: ${reason}`),
       }),
     });

@@ -201,7 +201,7 @@ async function telling(answer: (event: { readonly key: string; readonly id: stri
   });
   const bus = eventBridgeBus({ eventBridge: clients.eventBridge, bus: 'feeds' });
   const workers = { poolState: async () => ({ state: 'open', generation: 1 }) as const };
-  const telemetry = { decided() {}, count() {}, failed() {} };
+  const telemetry = { decided() {}, count() {}, gauge() {}, failed() {} };
   async function deliver(records: readonly StreamRecord[]): Promise<readonly string[]> {
     const { deliveries, source } = streamBatch(records, { sqs: clients.sqs, deadLetterQueueUrl: 'https://sqs/dead', ids });
     return processBatch(

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { EventBus } from 'aws-cdk-lib/aws-events';
 import { describe, expect, test } from 'vitest';
 import { JobPool } from '../../infra/index.ts';
-import type { Count } from '../../lib/pool/ports.ts';
+import type { Count, Gauge } from '../../lib/pool/ports.ts';
 import type { WorkerEvent } from '../../lib/worker/events.ts';
 import { aPool } from './synthesised.ts';
 
@@ -11,7 +11,7 @@ const textOf = (file: string) => readFileSync(new URL(file, root), 'utf8');
 const page = textOf('docs/failures.md');
 
 // A name that is missing here, or is none any more, does not compile.
-const counts: Readonly<Record<Count, true>> = {
+const metrics: Readonly<Record<Count | Gauge, true>> = {
   'request-refused': true,
   'stop-of-nothing': true,
   'notify-dropped': true,
@@ -26,6 +26,9 @@ const counts: Readonly<Record<Count, true>> = {
   'key-busy-alarm': true,
   'fingerprint-mismatch-alarm': true,
   'dead-lettered': true,
+  running: true,
+  pending: true,
+  'pending-age': true,
 };
 const events: Readonly<Record<WorkerEvent['type'], true>> = {
   registered: true,
@@ -74,7 +77,7 @@ function listed(heading: string): readonly string[] {
 describe('the page of failures', () => {
   test.for([
     ['alarm', alarms()],
-    ['metric', Object.keys(counts)],
+    ['metric', Object.keys(metrics)],
     ['event', Object.keys(events)],
   ] as const)('lists every %s, and names no other', ([kind, there]) => {
     expect(listed(kind).toSorted()).toEqual(there.toSorted());

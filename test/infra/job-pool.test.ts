@@ -97,7 +97,7 @@ describe('nothing is lost', () => {
     }
   });
 
-  test('dead letters, failing functions and rounds, lost workers and a silent sweep raise an alarm', () => {
+  test('dead letters, failing functions and rounds, lost workers, jobs that wait and a silent sweep raise an alarm', () => {
     const { stack } = aPool();
     const topic = new Topic(stack, 'Oncall');
     new JobPool(stack, 'Loud', { alarms: { type: 'on', action: new SnsAction(topic) } });
@@ -125,6 +125,13 @@ describe('nothing is lost', () => {
       MetricName: 'worker-lost',
       Threshold: 0,
       ComparisonOperator: 'GreaterThanThreshold',
+    });
+    template.hasResourceProperties('AWS::CloudWatch::Alarm', {
+      MetricName: 'pending-age',
+      Statistic: 'Maximum',
+      Threshold: 300,
+      ComparisonOperator: 'GreaterThanThreshold',
+      TreatMissingData: 'notBreaching',
     });
     // Of four functions, in each of two pools.
     template.resourcePropertiesCountIs('AWS::CloudWatch::Alarm', { MetricName: 'Errors' }, 8);
@@ -258,7 +265,7 @@ test('several pools live in one stack, each with names of its own', () => {
   expect(names).toEqual(['/holdfast/shop-feeds/config', '/holdfast/shop-orders/config']);
 });
 
-test('what the pool counts is to be had as metrics, under its name and no other dimension', () => {
+test('what the pool counts and measures is to be had as metrics, under its name and no other dimension', () => {
   const { pool } = aPool({ poolName: 'feeds' });
   expect(pool.metric('owner-lost').toMetricConfig().metricStat).toMatchObject({
     namespace: 'Holdfast',
@@ -267,6 +274,13 @@ test('what the pool counts is to be had as metrics, under its name and no other 
     statistic: 'Sum',
   });
   expect(pool.metricWorkersLost()).toEqual(pool.metric('worker-lost'));
+  const gauges = [pool.metricRunning(), pool.metricPending(), pool.metricPendingAge()];
+  const named = ['running', 'pending', 'pending-age'].map((metricName) => ({
+    metricName,
+    statistic: 'Maximum',
+    dimensions: { service: 'feeds' },
+  }));
+  expect(gauges).toMatchObject(named);
 });
 
 test('a dashboard, which costs money, is there only where it is asked for', () => {

@@ -44,7 +44,12 @@ function setup(fates: { readonly [id: string]: Fate } = {}) {
         return fates[id] satisfies never;
     }
   }
-  const telemetry: Telemetry = { decided() {}, count: (name) => counts.push(name), failed: ({ message }) => failed.push(message) };
+  const telemetry: Telemetry = {
+    decided() {},
+    count: (name) => counts.push(name),
+    gauge() {},
+    failed: ({ message }) => failed.push(message),
+  };
   const source = {
     async retryAfter({ id }: Delivery, delayMs: number): Promise<void> {
       if (brokenPorts.has('retryAfter')) throw new PoolError('throttled', 'retryAfter', { retryable: true });

@@ -368,3 +368,46 @@ test('an idle pool costs one pass a minute; one with a worker, or with work that
   await waits('k', plane.now());
   expect(await run()).toBeGreaterThan(5);
 });
+
+describe('the gauges', () => {
+  test('tell once a run how many jobs run, how many wait and are due though nobody has room, and for how many seconds the oldest', async () => {
+    const { plane, join, waits, workers } = await setup();
+    for (const [worker, running] of [
+      ['one', 2],
+      ['two', 3],
+      ['gone', 4],
+    ] as const) {
+      const { session } = await join(worker, { capacity: running });
+      await workers.heartbeat({ workerId: worker, session, running });
+      if (worker === 'gone') await workers.change(worker, { session, states: ['active'] }, { state: 'left' });
+    }
+    const sweep = plane.newSweep();
+    await sweep.pass();
+    expect(plane.gauges.splice(0)).toEqual(told(5, 0, 0));
+    await waits('younger', plane.now() - 1_000);
+    await waits('older', plane.now() - 400_000);
+    await waits('later', plane.now() + HOUR_MS);
+    await sweep.pass();
+    expect(plane.gauges).toEqual([]);
+    sweep.begin();
+    await sweep.pass();
+    expect(plane.gauges).toEqual(told(5, 2, 400));
+  });
+
+  test('tell nothing of an idle pool, and of jobs that wait though there is no worker', async () => {
+    const { plane, waits } = await setup();
+    await plane.newSweep().pass();
+    expect(plane.gauges).toEqual([]);
+    await waits('k', plane.now() - 1_000);
+    await plane.newSweep().pass();
+    expect(plane.gauges).toEqual(told(0, 1, 1));
+  });
+});
+
+function told(running: number, pending: number, age: number) {
+  return [
+    ['running', running],
+    ['pending', pending],
+    ['pending-age', age],
+  ];
+}

@@ -140,6 +140,7 @@ export class World {
           tell(name, () => `decides ${subject} at "${key}" (${rule}): ${decision}`);
         },
         count: (what) => tell(name, () => `counts ${what}`),
+        gauge() {},
         failed: ({ message, receiveCount, reason }) => tell(name, () => `fails ${message}, received ${receiveCount} times: ${reason}`),
       }),
     });

@@ -1,7 +1,7 @@
 import { consumeRequest } from '../../lib/pool/consume-request.ts';
 import type { Dispatch } from '../../lib/pool/dispatch.ts';
 import type { Job } from '../../lib/pool/job.ts';
-import type { Count, Telemetry } from '../../lib/pool/ports.ts';
+import type { Count, Gauge, Telemetry } from '../../lib/pool/ports.ts';
 import { DEFAULT_SETTINGS, type PoolSettings } from '../../lib/pool/settings.ts';
 import { consumeReport } from '../../lib/resync/consume-report.ts';
 import type { ExecutionInput, ResyncPorts, RoundResult } from '../../lib/resync/ports.ts';
@@ -53,6 +53,8 @@ export class ControlPlane {
   /** Commands that an inbox took, in order. */
   readonly sent: Command[] = [];
   readonly counts = new Map<Count, number>();
+  /** What was measured, in order. */
+  readonly gauges: (readonly [Gauge, number])[] = [];
   /** Reasons of what was not handled, in order. */
   readonly failures: string[] = [];
   /** The rules that decided, in order. */
@@ -89,6 +91,7 @@ export class ControlPlane {
     this.#telemetry = {
       decided: ({ rule }) => this.rules.push(String(rule)),
       count: (name) => this.counts.set(name, (this.counts.get(name) ?? 0) + 1),
+      gauge: (name, value) => void this.gauges.push([name, value]),
       failed: ({ reason }) => void this.failures.push(reason),
     };
     this.#functions = [
