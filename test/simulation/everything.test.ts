@@ -8,17 +8,19 @@ import { Threads } from './threads.ts';
 import { UNREACHED } from './unreached.ts';
 
 const STEPS = 1_000_000;
-const seed = freshSeed();
+/** The same in each run, because what is reached but a few times in a million steps is not reached from every seed. */
+const SEED = 20_261_202;
+const FRESH_STEPS = 300_000;
 const named = 'P1-P5, P10, P11, P14, P17; F1, F2, F6-F8, F10, F11, F15, F20, F27, F33, F36, F49';
 
-describe(`a million steps of all profiles, from seed ${seed}`, () => {
+describe(`a million steps of all profiles, from seed ${SEED}`, () => {
   let result: SimulationResult;
   let told: string | undefined;
 
   beforeAll(async () => {
     const size = availableParallelism();
     await using threads = new Threads({ size, probes: true });
-    result = await simulate({ seed, steps: STEPS, profiles: PROFILES, run: threads.run, atOnce: 2 * size });
+    result = await simulate({ seed: SEED, steps: STEPS, profiles: PROFILES, run: threads.run, atOnce: 2 * size });
     for (const failure of result.failures) told = await describeFailure(failure, threads.run);
   }, 600_000);
 
@@ -37,6 +39,17 @@ describe(`a million steps of all profiles, from seed ${seed}`, () => {
     expect(often, 'to be left out of unreached.ts').toEqual([]);
   });
 });
+
+// A deletion of records excuses much, and what it excuses is not known as well as the rest: a fresh seed of that profile is for a long run.
+const profiles = PROFILES.filter((profile) => profile !== 'restore');
+const seed = freshSeed();
+
+test(`${FRESH_STEPS} steps of ${profiles.join(', ')}, from fresh seed ${seed}, break no guarantee (${named})`, async () => {
+  const size = availableParallelism();
+  await using threads = new Threads({ size });
+  const { failures } = await simulate({ seed, steps: FRESH_STEPS, profiles, run: threads.run, atOnce: 2 * size });
+  for (const failure of failures) expect.fail(await describeFailure(failure, threads.run));
+}, 300_000);
 
 test('what is known to be out of reach is spoken of by the tables, and named once', () => {
   const names = UNREACHED.flatMap((known) => known.names);
