@@ -9,7 +9,7 @@ import {
 } from '@aws-sdk/client-dynamodb';
 import { PoolError } from '../pool/errors.ts';
 import type { Clock, Ids, RowChange, RowCondition, WorkerStore } from '../pool/ports.ts';
-import type { WorkerRow } from '../pool/worker.ts';
+import { PRESENT, type WorkerRow } from '../pool/worker.ts';
 import type { Registry } from '../worker/ports.ts';
 import { cached } from './cached.ts';
 import { read, type Update, updateIf } from './conditional-write.ts';
@@ -78,7 +78,7 @@ export function dynamoRegistry({ dynamo, table, ids }: DynamoRegistryOptions): R
     },
     async heartbeat({ workerId, session, running, answered }) {
       const set = { running, answered };
-      const { won, item } = await update(workerId, { session, states: ['active', 'draining'], set, raiseBeat: true });
+      const { won, item } = await update(workerId, { session, states: PRESENT, set, raiseBeat: true });
       const row = item && decodeWorker(item);
       if (won && row) return { outcome: 'renewed', row };
       return row ? { outcome: 'refused', row } : { outcome: 'refused' };

@@ -1,5 +1,6 @@
 import { PoolError } from '../pool/errors.ts';
 import { isLive, isOwned, type Job } from '../pool/job.ts';
+import { pagesOf } from '../pool/pages.ts';
 import type { Page } from '../pool/ports.ts';
 import { type Abortable, type Calls, invalid } from './calls.ts';
 import { describeJob, type JobDescription, type LiveJobStatus } from './describe.ts';
@@ -41,14 +42,7 @@ export async function* list(calls: Calls, filter: ListFilter): AsyncGenerator<Jo
 async function* foundKeys(calls: Calls, { status, worker, signal }: ListFilter): AsyncGenerator<readonly string[]> {
   const { records } = calls.ports;
   const read = <T>(work: () => Promise<T>) => calls.run('list', 'grantObserve', signal, work);
-  const pages = async function* (next: (cursor?: string) => Promise<Page<string>>): AsyncGenerator<readonly string[]> {
-    let cursor: string | undefined;
-    do {
-      const page = await read(() => next(cursor));
-      yield page.items;
-      cursor = page.cursor;
-    } while (cursor !== undefined);
-  };
+  const pages = (next: (cursor?: string) => Promise<Page<string>>) => pagesOf((cursor) => read(() => next(cursor)));
   if (worker === undefined && (status ?? 'pending') === 'pending') yield* pages((cursor) => records.pendingKeys(cursor));
   if (status === 'pending') return;
   const owners = worker === undefined ? (await read(() => records.workers())).map(({ workerId }) => workerId) : [worker];

@@ -1,3 +1,4 @@
+import { pagesOf } from '../pool/pages.ts';
 import type { RecoverStep } from '../resync/decide-recover.ts';
 import type { Recovered } from '../resync/decide-restore.ts';
 import { type JobName, type RecoverProgress, Recovery } from '../resync/recover.ts';
@@ -79,12 +80,7 @@ async function report(
   { generation = 0, asked, rounds, undecided, again, waiting }: RecoverProgress,
 ): Promise<RecoverReport> {
   const found: Recovered[] = [];
-  let cursor: string | undefined;
-  do {
-    const page = await ports.operate.restores.recovered(generation, cursor);
-    found.push(...page.items);
-    cursor = page.cursor;
-  } while (cursor !== undefined);
+  for await (const page of pagesOf((cursor) => ports.operate.restores.recovered(generation, cursor))) found.push(...page);
   return {
     generation,
     workers: asked,

@@ -1,4 +1,4 @@
-import { isDeploymentWrong, PoolError } from './errors.ts';
+import { isDeploymentWrong, PoolError, reasonOf } from './errors.ts';
 import type { Telemetry } from './ports.ts';
 
 /**
@@ -57,7 +57,7 @@ export async function processBatch(
       return true;
     } catch (error) {
       if (isDeploymentWrong(error)) throw error;
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = reasonOf(error);
       telemetry.failed({ message: delivery.id, receiveCount: delivery.receiveCount, reason, error });
       const hopeless = error instanceof PoolError && !error.retryable;
       return (hopeless || delivery.receiveCount >= LAST_RECEIVE) && (await deadLettered(delivery, reason));

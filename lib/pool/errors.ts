@@ -28,6 +28,11 @@ export class PoolError extends Error {
   }
 }
 
+/** What to tell of whatever was thrown. */
+export function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
 /** It is the deployment that is wrong, and not the message, the job or the worker at which that shows: a permission or a resource is missing. */
 export function isDeploymentWrong(error: unknown): boolean {
   return error instanceof PoolError && (error.code === 'not-permitted' || error.code === 'no-such-pool');

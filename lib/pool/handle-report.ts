@@ -7,6 +7,7 @@ import type { Job } from './job.ts';
 import type { PoolPorts, Versioned } from './ports.ts';
 import { reassignPage } from './reassign.ts';
 import type { PoolSettings } from './settings.ts';
+import { PRESENT } from './worker.ts';
 
 const TRIES = 10;
 
@@ -24,7 +25,7 @@ export async function handleReport(
   switch (report.type) {
     case 'registered': {
       const { generation } = await ports.workers.poolState();
-      await ports.workers.change(report.worker, { session: report.session, states: ['active', 'draining'] }, { generation });
+      await ports.workers.change(report.worker, { session: report.session, states: PRESENT }, { generation });
       return;
     }
     case 'left':

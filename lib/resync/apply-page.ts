@@ -1,6 +1,6 @@
 import { summarize } from '../pool/decision.ts';
 import { carryOut } from '../pool/effects.ts';
-import { isDeploymentWrong, PoolError } from '../pool/errors.ts';
+import { isDeploymentWrong, PoolError, reasonOf } from '../pool/errors.ts';
 import type { PoolSettings } from '../pool/settings.ts';
 import { isPresent, type WorkerRow } from '../pool/worker.ts';
 import type { ResyncEntry, ResyncReport } from '../wire/index.ts';
@@ -73,7 +73,7 @@ async function applyEntries(ports: ResyncPorts, settings: PoolSettings, report: 
       else {
         skipped++;
         const message = `page ${report.page} of round ${round.token}, key ${JSON.stringify(entry.key)}`;
-        ports.telemetry.failed({ message, receiveCount, reason: error instanceof Error ? error.message : String(error), error });
+        ports.telemetry.failed({ message, receiveCount, reason: reasonOf(error), error });
       }
     }
   }

@@ -1,6 +1,7 @@
 import type { Job } from '../pool/job.ts';
+import { pagesOf } from '../pool/pages.ts';
 import type { Clock, Page, RequestSender, WorkerStore } from '../pool/ports.ts';
-import { isPresent, type PoolState, type WorkerRow } from '../pool/worker.ts';
+import { isPresent, type PoolState, PRESENT, type WorkerRow } from '../pool/worker.ts';
 import { atOnce } from './at-once.ts';
 import { decideRecover, isConclusive, isGone, type Looked, REPORTS, REQUESTS, type RecoverStep } from './decide-recover.ts';
 import type { RoundMachine, RoundStore } from './ports.ts';
@@ -239,7 +240,7 @@ export class Recovery {
   async #stamp(rows: readonly WorkerRow[], generation: number): Promise<void> {
     const others = rows.filter((row) => isPresent(row) && row.generation !== generation);
     await atOnce(others, async ({ workerId, session }) => {
-      await this.#ports.workers.change(workerId, { session, states: ['active', 'draining'] }, { generation });
+      await this.#ports.workers.change(workerId, { session, states: PRESENT }, { generation });
     });
   }
 
@@ -319,15 +320,6 @@ export class Recovery {
     await machine.start(name, { worker: workerId, session });
     asking.started = name;
   }
-}
-
-async function* pagesOf<T>(read: (cursor?: string) => Promise<Page<T>>): AsyncIterable<readonly T[]> {
-  let cursor: string | undefined;
-  do {
-    const page = await read(cursor);
-    yield page.items;
-    cursor = page.cursor;
-  } while (cursor !== undefined);
 }
 
 function isSame(one: PoolState, other: PoolState): boolean {

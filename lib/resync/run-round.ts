@@ -1,5 +1,6 @@
 import { PoolError } from '../pool/errors.ts';
 import { isOwned } from '../pool/job.ts';
+import { pagesOf } from '../pool/pages.ts';
 import type { Clock, WorkerStore } from '../pool/ports.ts';
 import { reassignPage } from '../pool/reassign.ts';
 import { isPresent, PRESENT, type WorkerRow } from '../pool/worker.ts';
@@ -280,17 +281,14 @@ async function wake({ machine }: ResyncPorts, taskToken: string | undefined, res
 /** By the index, then consistently: the index shows a key too late, or still. What is asked is kept, and not the records: there may be very many. */
 async function ownedJobs({ jobs }: ResyncPorts, worker: string): Promise<readonly Asked[]> {
   const owned: Asked[] = [];
-  let cursor: string | undefined;
-  do {
-    const page = await jobs.ownedBy(worker, cursor);
-    await atOnce(chunks(page.items, READ_JOBS), async (keys) => {
+  for await (const page of pagesOf((cursor) => jobs.ownedBy(worker, cursor))) {
+    await atOnce(chunks(page, READ_JOBS), async (keys) => {
       for (const job of await jobs.getMany(keys)) {
         const { key, fence, status } = job;
         if (isOwned(job) && job.owner.worker === worker) owned.push({ key, fence, running: status === 'running' });
       }
     });
-    cursor = page.cursor;
-  } while (cursor !== undefined);
+  }
   return owned;
 }
 

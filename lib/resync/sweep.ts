@@ -1,5 +1,5 @@
 import { decodeTime, isValid } from 'ulid';
-import { isDeploymentWrong } from '../pool/errors.ts';
+import { isDeploymentWrong, reasonOf } from '../pool/errors.ts';
 import type { EpochMs } from '../pool/job.ts';
 import type { DueJob, RowCondition } from '../pool/ports.ts';
 import { isEligible, isPresent, PRESENT, type WorkerRow } from '../pool/worker.ts';
@@ -46,8 +46,8 @@ export class Sweep {
       } catch (error) {
         if (isDeploymentWrong(error)) throw error;
         // The others are seen to all the same, and the looks at them are kept for the passes to come.
-        const reason = error instanceof Error ? error.message : String(error);
-        this.#ports.telemetry.failed({ message: `sweep of worker ${JSON.stringify(row.workerId)}`, receiveCount: 1, reason, error });
+        const message = `sweep of worker ${JSON.stringify(row.workerId)}`;
+        this.#ports.telemetry.failed({ message, receiveCount: 1, reason: reasonOf(error), error });
       }
     });
     const due = await this.#assignDue(rows, generation);

@@ -493,8 +493,8 @@ const ROUNDS_AND_LEASES: readonly Mutant[] = [
       },
       {
         file: 'lib/pool/handle-report.ts',
-        find: "states: ['active', 'draining'] }, { generation });",
-        replace: "states: ['active', 'draining'] }, {});",
+        find: 'states: PRESENT }, { generation });',
+        replace: 'states: PRESENT }, {});',
       },
     ],
   },
