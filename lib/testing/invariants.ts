@@ -13,14 +13,17 @@ import type { Scheduler } from './scheduler.ts';
  * command sent, each call of a handler, each lease that runs out. The checker stands outside: it knows true time, and which
  * handlers are alive in truth, which nobody inside can know.
  *
- * Two exceptions are the documented ones. A frozen process cannot stop its handlers, so another worker may run the key beside it
- * until it went on and had a lease's time to notice. What protects the resource then is the fence: the new handler's is higher. And
- * where a key's record is deleted, whoever was given a fence before that (an *orphan*) may run beside whoever is given one after it, until it
- * is restored or told to stop.
+ * Three exceptions are the documented ones. A frozen process cannot stop its handlers, so another worker may run the key beside it
+ * until it went on and had a lease's time to notice. What protects the resource then is the fence: the new handler's is higher.
+ * Where a key's record is deleted, whoever was given a fence before that (an *orphan*) may run beside whoever is given one after it, until it
+ * is restored or told to stop. And where a Workers table is put back, a session that lives may seem gone (be *mistaken*) until it registers
+ * anew: what was taken from it meanwhile may run there beside what came of it.
  */
 /** A call of a handler's `start` and what became of it, as it is in truth. */
 export interface LiveHandler {
   readonly process: Process;
+  /** As which its process was registered then, where that was heard of. */
+  readonly session?: string;
   readonly key: string;
   readonly dispatchId: string;
   /** That it was started under. */
@@ -83,6 +86,10 @@ export class Checker {
   #isHeldBack = false;
   #notOpenSince: number | undefined;
   #rowsPutBack: { readonly at: number; readonly isHeldBack: boolean } | undefined;
+  /** Sessions that live, and that a Workers table put back does not know, or shows as silent: and whether nothing was assigned meanwhile. */
+  readonly #mistaken = new Map<string, { readonly isHeldBack: boolean }>();
+  /** Which dispatch was taken from which of those. */
+  readonly #taken = new Set<string>();
   readonly #lost = { record: new Set<string>(), job: new Set<string>(), request: new Set<string>() };
 
   constructor(options: CheckerOptions) {
@@ -130,11 +137,23 @@ export class Checker {
   }
 
   /**
-   * The Workers table is put back. For a while a row may say of a beat what it said before, and a round takes its worker for silent: what
-   * protects then is the fence, or that nothing is assigned.
+   * The Workers table was put back. Whoever registered since is not in it, and seems gone until its next heartbeat; and for a while a row may
+   * say of a beat what it said before, and a round takes its worker for silent. What protects then is the fence, or that nothing is assigned.
    */
   rowsPutBack(): void {
     this.#rowsPutBack = { at: this.#options.scheduler.now(), isHeldBack: this.#isHeldBack };
+    const { workers } = this.#options.services();
+    for (const [process, { session }] of this.#rows) if (workers.peek(process.name)?.session !== session) this.#mistake(session);
+  }
+
+  #mistake(session: string): void {
+    const isHeldBack = (this.#mistaken.get(session)?.isHeldBack ?? true) && this.#rowsPutBack?.isHeldBack === true;
+    this.#mistaken.set(session, { isHeldBack });
+  }
+
+  /** Its job was taken from its session, which seemed gone by a Workers table put back: what it does before it hears of that, nobody could know. */
+  wasTaken({ dispatchId, session }: LiveHandler): boolean {
+    return this.#taken.has(`${dispatchId}\n${session}`);
   }
 
   /** A table is put back while nothing is assigned: nobody may start beside an orphan of this until the pool is recovered, nor after it. */
@@ -193,6 +212,10 @@ export class Checker {
       () => `the fence of job "${key}" fell from ${highest} to ${after.fence}`,
     );
     this.#fences.set(key, after.fence);
+    if (before && isOwned(before) && this.#mistaken.has(before.owner.session)) {
+      const isKept = isOwned(after) && after.dispatchId === before.dispatchId && after.owner.session === before.owner.session;
+      if (!isKept) this.#taken.add(`${before.dispatchId}\n${before.owner.session}`);
+    }
     if (isOwned(after)) {
       // Where the record that knew the last fence is gone, the next one is of the clocks alone, and those of two functions differ.
       const assignment = `${key}\n${after.fence}`;
@@ -279,7 +302,10 @@ export class Checker {
       // Another process of that id may have had it before.
       if (process.name !== workerId || (this.#rows.get(process)?.session ?? after.session) !== after.session) continue;
       const leaseMs = this.#leaseOf(process);
-      if (scheduler.now() - (this.#rowsPutBack?.at ?? NEVER) <= 2 * leaseMs) continue;
+      if (scheduler.now() - (this.#rowsPutBack?.at ?? NEVER) <= 2 * leaseMs) {
+        if (scheduler.now() - sentAt < leaseMs) this.#mistake(after.session);
+        continue;
+      }
       const what = () =>
         `${workerId} was declared lost ${scheduler.now() - sentAt} ms after what it sent last renewed its lease of ${leaseMs} ms`;
       this.check(scheduler.now() - sentAt >= leaseMs, 'nobody is declared lost within its lease', what);
@@ -311,9 +337,10 @@ export class Checker {
   }
 
   starting(process: Process, key: string, dispatchId: string, fence: number): LiveHandler {
-    const handler: LiveHandler = { process, key, dispatchId, fence, phase: 'starting', isLost: false };
+    const session = this.#rows.get(process)?.session;
+    const handler: LiveHandler = { process, ...(session ? { session } : {}), key, dispatchId, fence, phase: 'starting', isLost: false };
     const who = () => `${process.name} starts "${key}" for dispatch ${dispatchId} under fence ${fence}`;
-    const isExcused = this.#isExcused(process);
+    const isExcused = this.#isExcused(process) || this.wasTaken(handler);
     let isAlone = true;
     let isSecond = false;
     for (const other of this.#handlers.get(key) ?? []) {
@@ -325,9 +352,9 @@ export class Checker {
         this.check(false, 'nobody starts what runs there already', beside);
       } else if (!this.#orphans.get(key)?.isHeldBack && (this.isOrphan(key, fence) || this.isOrphan(key, other.fence)))
         this.check(fence !== other.fence, 'beside a handler whose record was deleted, a fence protects', beside);
-      else if (this.#isExcused(other.process) || this.#isMistaken(other.process))
+      else if (this.#isExcused(other.process) || this.#mayBeBeside(other))
         this.check(fence > other.fence, 'beside a handler that could not know, the fence protects', beside);
-      else if (!isExcused) {
+      else if (!this.#isExcused(process) && !this.#mayBeBeside(handler)) {
         isAlone = false;
         this.check(false, 'nobody starts beside a live handler', beside);
       }
@@ -405,7 +432,8 @@ export class Checker {
 
   /** The resource refused a handler that did not know that it was lost. */
   refusedWrite(process: Process, key: string, fence: number): void {
-    const isExcused = this.#isExcused(process) || this.isOrphan(key, fence);
+    const wasTaken = [...(this.#handlers.get(key) ?? [])].some((handler) => handler.process === process && this.#mayBeBeside(handler));
+    const isExcused = this.#isExcused(process) || this.isOrphan(key, fence) || wasTaken;
     this.check(
       isExcused,
       'the resource refuses only whoever could not know',
@@ -449,10 +477,9 @@ export class Checker {
     return resumedAt !== undefined && this.#options.scheduler.now() - resumedAt <= this.#leaseOf(process);
   }
 
-  /** May have been taken for silent by a row that was put back, and cannot know before its next heartbeat. */
-  #isMistaken(process: Process): boolean {
-    const { at = NEVER, isHeldBack = false } = this.#rowsPutBack ?? {};
-    return !isHeldBack && this.#options.scheduler.now() - at <= 3 * this.#leaseOf(process);
+  /** It was taken from its session by mistake, and something was assigned meanwhile. */
+  #mayBeBeside(handler: LiveHandler): boolean {
+    return this.wasTaken(handler) && !this.#mistaken.get(handler.session ?? '')?.isHeldBack;
   }
 
   #leaseOf(process: Process): number {

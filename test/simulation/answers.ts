@@ -61,11 +61,13 @@ function checkTruth({ pool, checker }: Scene, dispatchId: string, isGivenUp: (wo
       return;
     }
     case 'never-started': {
-      // A worker may die, or be given up on, before it can tell that the job was up; and what was deleted tells nothing.
+      // A worker may die, be given up on, or seem gone by a table put back, before it can tell that the job was up; and what was deleted tells nothing.
       if (checker.lostOf(dispatchId)) return;
       // Another one turned out to run there, and whoever was to start this one may do so before it hears of that.
       if (record.outcome.outcome === 'start-failed' && LOST.includes(record.outcome.error.code)) return;
-      const wasUp = ups.some(({ handler: { process } }) => process.state !== 'dead' && !isGivenUp(process.name));
+      const wasUp = ups.some(
+        ({ handler }) => handler.process.state !== 'dead' && !isGivenUp(handler.process.name) && !checker.wasTaken(handler),
+      );
       checker.check(!wasUp, 'what is on record as never started was not up', truth);
       return;
     }

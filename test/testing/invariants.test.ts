@@ -19,8 +19,8 @@ function setup() {
     renew(process);
     return process;
   };
-  const renew = (by: Process) =>
-    checker.heard({ by, service: 'registry', method: 'register', args: [] }, scheduler.now(), { value: undefined });
+  const renew = (by: Process, row?: object) =>
+    checker.heard({ by, service: 'registry', method: 'register', args: row ? [row] : [] }, scheduler.now(), { value: undefined });
   return { scheduler, checker, services, worker, renew, leaseMs, broken: () => violations.map(({ guarantee }) => guarantee) };
 }
 
@@ -238,6 +238,73 @@ describe('the checker sees', () => {
       await services.jobs.commit(other, undefined);
       checker.job('k', other, running(2, 'a'));
       expect(broken()).toEqual(['G5 restored, never overwritten']);
+    });
+  });
+
+  describe('where a Workers table was put back under a session that it does not know (G2, G3)', () => {
+    const row = { workerId: 'a', session: 'session-a', capacity: 1, leaseMs: 30_000, registeredAt: 1 };
+    const neverStarted: Dispatch = {
+      ...{ dispatchId: 'd1', key: 'k', fingerprint: 'f', fence: 2, requestedAt: 1, expiresAt: 2e12 },
+      status: 'never-started',
+      outcome: { outcome: 'cancelled', by: 'stop' },
+    };
+
+    /** Assigned to `a` under fence 2, its start still on the way. */
+    async function assignedThere(then: (given: ReturnType<typeof setup>) => void) {
+      const given = setup();
+      const a = given.worker('a');
+      given.renew(a, row);
+      await given.services.jobs.commit(assigned(2, 'a'), undefined);
+      then(given);
+      return { ...given, a };
+    }
+    const putBack = ({ checker }: ReturnType<typeof setup>) => checker.rowsPutBack();
+
+    test('nothing wrong with its start of what was recorded as never started meanwhile, nor with who runs the key since', async () => {
+      const { checker, services, worker, a, broken } = await assignedThere(putBack);
+      await services.jobs.commit(assigned(3, 'b'), 'rev-1');
+      checker.up(checker.starting(worker('b'), 'k', 'd1', 3));
+      await services.dispatches.change(neverStarted, 'absent');
+      const late = checker.starting(a, 'k', 'd1', 2);
+      checker.refusedWrite(a, 'k', 2);
+      expect(checker.wasTaken(late)).toBe(true);
+      expect(broken()).toEqual([]);
+    });
+
+    test('a start of what was never taken from it', async () => {
+      const { checker, services, a, broken } = await assignedThere(putBack);
+      await services.dispatches.change(neverStarted, 'absent');
+      expect(checker.wasTaken(checker.starting(a, 'k', 'd1', 2))).toBe(false);
+      expect(broken()).toEqual(['G3 exact dispatch']);
+    });
+
+    test('a start by another than whom it was taken from, and by itself once it registered anew', async () => {
+      const { checker, services, worker, renew, a, broken } = await assignedThere(putBack);
+      await services.jobs.commit(assigned(3, 'b'), 'rev-1');
+      await services.dispatches.change(neverStarted, 'absent');
+      checker.over(checker.starting(worker('b'), 'k', 'd1', 3));
+      expect(broken()).toEqual(['G3 exact dispatch']);
+      renew(a, { ...row, session: 'session-anew' });
+      checker.starting(a, 'k', 'd1', 2);
+      expect(broken()).toEqual(['G3 exact dispatch', 'G3 exact dispatch', 'G1 one owner']);
+    });
+
+    test('a start beside it where a recovery put the table back, which assigns nothing meanwhile', async () => {
+      const { checker, services, worker, a, broken } = await assignedThere(({ checker }) => checker.heldBack(() => checker.rowsPutBack()));
+      checker.up(checker.starting(a, 'k', 'd1', 2));
+      await services.jobs.commit(assigned(3, 'b'), 'rev-1');
+      checker.starting(worker('b'), 'k', 'd1', 3);
+      expect(broken()).toEqual(['G2 one live handler']);
+    });
+
+    test('a start beside one that the table does know', async () => {
+      const { checker, services, worker, a, broken } = await assignedThere(() => {});
+      await services.workers.register(row);
+      checker.rowsPutBack();
+      checker.up(checker.starting(a, 'k', 'd1', 2));
+      await services.jobs.commit(assigned(3, 'b'), 'rev-1');
+      checker.starting(worker('b'), 'k', 'd1', 3);
+      expect(broken()).toEqual(['G2 one live handler']);
     });
   });
 
