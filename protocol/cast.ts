@@ -46,7 +46,7 @@ export function context(more: Partial<Context> = {}): Context {
 }
 
 const HEAD = { key: KEY, dispatchId: 'd1', fingerprint: fingerprint('d1'), fence: FENCE, attempt: 1, admittedAt: 10 };
-const OWNED = { ...HEAD, owner: OWNER, assignedAt: 100 };
+const OWNED = { ...HEAD, owner: OWNER, assignedAt: 100, generation: 1 };
 const BECAUSE = [
   'admitted',
   'released',

@@ -17,6 +17,8 @@ export interface EntryRow extends TableRow {
   readonly dispatch?: Dispatch;
   /** Default: open. */
   readonly pool?: PoolState['state'];
+  /** Of the pool; the one in which the job was assigned is 1, and so is this by default. */
+  readonly generation?: number;
 }
 
 const LATER_SESSION = { worker: OWNER.worker, session: 's9' };
@@ -288,6 +290,15 @@ export const entryTable: Table<EntryRow> = {
       pool: 'recovering',
       columns: ['assigned'],
       cells: [['assigned', 'nothing']],
+    },
+    {
+      when: 'unrecognized, was not yet running, an earlier assignment than the pool was last recovered',
+      entry: unrecognized(),
+      asked: asked(false),
+      by: OWNER,
+      generation: 2,
+      columns: ['assigned'],
+      cells: [['assigned', 'assign']],
     },
     {
       when: 'unrecognized, owned by a previous session of the worker',

@@ -13,6 +13,8 @@ export interface RequestRow extends TableRow {
   /** The record of `d3`, where it waits at an ended job; by default it is admitted. */
   readonly next?: Dispatch | 'missing';
   readonly pool?: Context['pool']['state'];
+  /** Of the pool; the one in which the job was assigned is 1, and so is this by default. */
+  readonly generation?: number;
   readonly workers?: readonly [];
 }
 
@@ -348,6 +350,16 @@ export const requestTable: Table<RequestRow> = {
         ],
       }),
     ),
+    {
+      when: 'assign, an earlier assignment than the pool was last recovered',
+      request: assign,
+      generation: 2,
+      columns: ['assigned', 'assigned, next'],
+      cells: [
+        ['assigned', '→ assigned; send(start)'],
+        ['assigned, next', '→ assigned, next d3; send(start)'],
+      ],
+    },
     {
       when: 'assign, the dispatch in `next` has an outcome',
       request: assign,

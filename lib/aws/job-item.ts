@@ -67,6 +67,7 @@ const head = {
   dispatchId: text,
   fingerprint: text,
   fence: int,
+  above: int.optional(),
   attempt: int,
   admittedAt: int,
   startedAt: int.optional(),
@@ -74,7 +75,7 @@ const head = {
   plan: text.optional(),
 };
 
-const owned = { ...head, owner: text, session: text, assignedAt: int, busyAnswers: int.optional() };
+const owned = { ...head, owner: text, session: text, assignedAt: int, generation: int.optional(), busyAnswers: int.optional() };
 
 function nested<T extends { readonly owner: string; readonly session: string }>({ owner: worker, session, ...fields }: T) {
   return { ...fields, owner: { worker, session } };

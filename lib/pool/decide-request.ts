@@ -1,7 +1,7 @@
 import { fingerprintOf, type MoveRequest, type NotifyRequest, type Request, type StartRequest, type StopRequest } from '../wire/index.ts';
 import { assignRequest, type Context, type Decision, type Effect, owed, settleEnd } from './decision.ts';
 import { type AdmittedDispatch, type Dispatch, type EndedBy, isSameRequest, type NotStarted, outcomeOf } from './dispatch.ts';
-import { type AssignedJob, type EndedJob, isOwned, type Job, type PendingJob } from './job.ts';
+import { type AssignedJob, type EndedJob, isOutdated, isOwned, type Job, lastFence, type PendingJob } from './job.ts';
 import { placeKey } from './placement.ts';
 import type { Count } from './ports.ts';
 import { admitted, assigned, cancelledBy, ended, releasing, stoppedEnding, stopping, withNext } from './transitions.ts';
@@ -93,8 +93,8 @@ function decideNewStart(snapshot: Snapshot, start: StartRequest, fingerprint: st
     dispatch ? [] : [{ type: 'admit', dispatch: { status: 'admitted', dispatchId, key, fingerprint, fence, requestedAt: now }, payload }];
 
   if (!job || job.status === 'ended') {
-    const lastFence = Math.max(job?.fence ?? 0, dispatch?.fence ?? 0);
-    const placed = place(admitted({ dispatchId, key, fingerprint }, lastFence, now, now + context.settings.unplacedDelayMs), context);
+    const fence = Math.max(job ? lastFence(job) : 0, dispatch?.fence ?? 0);
+    const placed = place(admitted({ dispatchId, key, fingerprint }, fence, now, now + context.settings.unplacedDelayMs), context);
     return {
       rule: placed.status === 'assigned' ? 'start assigned' : 'start admitted',
       before: [...(job ? [settleEnd(job)] : []), ...put(placed.fence)],
@@ -191,7 +191,7 @@ function decideAssign({ job, next }: Snapshot, context: Context): Decision {
     case 'assigned':
       // The record may be of an earlier assignment than what really runs, and nobody has asked for that yet.
       if (pool.state === 'recovering') return { rule: 'assign waits', effects: [{ type: 'check-owner', job }] };
-      return { rule: 'assign repeated', effects: owed(job, now) };
+      return isOutdated(job, pool.generation) ? assignAnew(job, context) : { rule: 'assign repeated', effects: owed(job, now) };
     case 'running':
     case 'stopping':
     case 'releasing':
@@ -209,7 +209,7 @@ function decideNext(job: EndedJob, next: Dispatch | undefined, context: Context)
   const before = [settleEnd(job)];
   if (job.next === undefined) return { rule: 'assign at an end', effects: before };
   if (!isWaiting(next, job.key)) return { rule: 'assign drops next', before, next: withNext(job, undefined) };
-  const placed = place(admitted(next, Math.max(job.fence, next.fence), now, now + settings.unplacedDelayMs), context);
+  const placed = place(admitted(next, Math.max(lastFence(job), next.fence), now, now + settings.unplacedDelayMs), context);
   return { rule: 'assign admits next', before, next: placed, effects: owed(placed, now) };
 }
 
@@ -240,7 +240,13 @@ function decideMove({ job }: Snapshot, { fence }: MoveRequest, { now }: Context)
 /** The job at the worker that placement gives it, or as it is where none is eligible: none is while the pool is not open. */
 export function place(job: PendingJob, { now, pool, workers }: Context): PendingJob | AssignedJob {
   const owner = pool.state === 'open' ? placeKey(job.key, workers, { ...job, generation: pool.generation }) : undefined;
-  return owner ? assigned(job, owner, now) : job;
+  return owner ? assigned(job, owner, pool.generation, now) : job;
+}
+
+/** At the same owner, who only raises the fence where that start did come up. */
+function assignAnew(job: AssignedJob, { now, pool }: Context): Decision {
+  const next = assigned(job, job.owner, pool.generation, now);
+  return { rule: 'assign anew', next, effects: owed(next, now) };
 }
 
 function count(name: Count): Effect {

@@ -26,8 +26,10 @@ interface JobHead {
   readonly key: string;
   readonly dispatchId: string;
   readonly fingerprint: string;
-  /** The last fence given at this key, to this dispatch or to one before it. */
+  /** The last fence given at this key, to this dispatch or to one before it; but see `above`. */
   readonly fence: Fence;
+  /** A higher one that was given at this key, before what really runs there was restored under its own. */
+  readonly above?: Fence;
   /** Starts at 1, rises per retry and restart; moves, refusals and take-overs do not count. */
   readonly attempt: number;
   readonly admittedAt: EpochMs;
@@ -55,6 +57,8 @@ export type PendingBecause = 'admitted' | 'released' | 'start-failed' | 'owner-l
 interface OwnedHead extends JobHead {
   readonly owner: Owner;
   readonly assignedAt: EpochMs;
+  /** Of the pool, when it was assigned. Absent: not known, as of an earlier one than the pool's. */
+  readonly generation?: number;
   /** How often in a row this owner answered key-busy, so that an alarm can tell a stuck key. */
   readonly busyAnswers?: number;
 }
@@ -91,6 +95,16 @@ export function isLive(job: Job): job is LiveJob {
 
 export function isOwned(job: Job): job is OwnedJob {
   return job.status !== 'pending' && job.status !== 'ended';
+}
+
+/** Assigned before the pool was last recovered: it may be of a record that was put back, and a higher fence was given since. */
+export function isOutdated({ generation = 0 }: AssignedJob, current: number): boolean {
+  return generation < current;
+}
+
+/** The highest fence that is known to have been given at the key. */
+export function lastFence({ fence, above = 0 }: Pick<Job, 'fence' | 'above'>): Fence {
+  return Math.max(fence, above);
 }
 
 /** The fence of the next assignment: rising, also across a record that was lost. */

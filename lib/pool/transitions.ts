@@ -7,6 +7,7 @@ import {
   type Fence,
   type Job,
   type LiveJob,
+  lastFence,
   nextFence,
   type OwnedJob,
   type PendingBecause,
@@ -20,12 +21,13 @@ import type { Owner } from './worker.ts';
 /** The only ways from one state of a job to another: each takes what it leaves and returns a whole new value. */
 
 /** What stays with a dispatch through all its states; a variant's own fields do not. */
-function head({ key, dispatchId, fingerprint, fence, attempt, admittedAt, startedAt, next, plan }: Job) {
+function head({ key, dispatchId, fingerprint, fence, above, attempt, admittedAt, startedAt, next, plan }: Job) {
   return {
     key,
     dispatchId,
     fingerprint,
     fence,
+    ...(above === undefined ? {} : { above }),
     attempt,
     admittedAt,
     ...(startedAt === undefined ? {} : { startedAt }),
@@ -34,37 +36,44 @@ function head({ key, dispatchId, fingerprint, fence, attempt, admittedAt, starte
   };
 }
 
+/** What stays besides as long as it is the same assignment. */
+function assignment(job: OwnedJob) {
+  const { owner, assignedAt, generation } = job;
+  return { ...head(job), owner, assignedAt, ...(generation === undefined ? {} : { generation }) };
+}
+
 /** A dispatch at its key's turn, whatever was there before: everything fresh but the fence. */
 export function admitted(
   dispatch: { readonly dispatchId: string; readonly key: string; readonly fingerprint: string },
-  lastFence: Fence,
+  fence: Fence,
   now: EpochMs,
   dueAt: EpochMs,
 ): PendingJob {
   const { dispatchId, key, fingerprint } = dispatch;
-  return { status: 'pending', because: 'admitted', key, dispatchId, fingerprint, fence: lastFence, attempt: 1, admittedAt: now, dueAt };
+  return { status: 'pending', because: 'admitted', key, dispatchId, fingerprint, fence, attempt: 1, admittedAt: now, dueAt };
 }
 
-export function assigned(job: LiveJob, owner: Owner, now: EpochMs): AssignedJob {
+export function assigned(job: LiveJob, owner: Owner, generation: number, now: EpochMs): AssignedJob {
+  const { above: _, ...kept } = head(job);
   const busyAnswers = job.busyAnswers === undefined ? {} : { busyAnswers: job.busyAnswers };
-  return { ...head(job), ...busyAnswers, status: 'assigned', owner, fence: nextFence(job.fence, now), assignedAt: now };
+  return { ...kept, ...busyAnswers, status: 'assigned', owner, fence: nextFence(lastFence(job), now), assignedAt: now, generation };
 }
 
 /** Assigned as it was, under the same fence: what was asked of its owner since is off. */
 export function assignedAs(job: OwnedJob): AssignedJob {
-  return { ...head(job), status: 'assigned', owner: job.owner, assignedAt: job.assignedAt };
+  return { ...assignment(job), status: 'assigned' };
 }
 
 export function running(job: OwnedJob, startedAt: EpochMs): RunningJob {
-  return { ...head(job), status: 'running', owner: job.owner, assignedAt: job.assignedAt, startedAt: job.startedAt ?? startedAt };
+  return { ...assignment(job), status: 'running', startedAt: job.startedAt ?? startedAt };
 }
 
 export function stopping(job: OwnedJob, stopReason: EndedBy, now: EpochMs): StoppingJob {
-  return { ...head(job), status: 'stopping', owner: job.owner, assignedAt: job.assignedAt, stopReason, stopRequestedAt: now };
+  return { ...assignment(job), status: 'stopping', stopReason, stopRequestedAt: now };
 }
 
 export function releasing(job: OwnedJob, releaseReason: ReleasingJob['releaseReason']): ReleasingJob {
-  return { ...head(job), status: 'releasing', owner: job.owner, assignedAt: job.assignedAt, releaseReason };
+  return { ...assignment(job), status: 'releasing', releaseReason };
 }
 
 /** Waiting again. Its owner is gone from the record, so that no stale allocation reaches the next assignment (R8). */

@@ -1,6 +1,6 @@
 import { decideReport, decideUp, type JobReport, type ReportContext, type ReportSnapshot } from '../pool/decide-report.ts';
 import { assignRequest, type Decision, owed, tellStop } from '../pool/decision.ts';
-import type { EpochMs, OwnedJob } from '../pool/job.ts';
+import { type EpochMs, isOutdated, type OwnedJob } from '../pool/job.ts';
 import { ended, pending, running, stoppedEnding } from '../pool/transitions.ts';
 import { isPresent, type PoolState, type WorkerRow } from '../pool/worker.ts';
 import type { ResyncEntry, ResyncReport } from '../wire/index.ts';
@@ -85,8 +85,10 @@ function decideUnrecognized({ job, pool }: EntrySnapshot, { asked, worker, sessi
   if (job.owner.session !== session) return { rule: 'entry of a previous session', effects: [assignRequest(job.key)] };
   if (job.fence !== asked.fence) return { rule: 'entry moved on' };
   if (!asked.running || job.status === 'assigned') {
-    // In a table that was put back this may be an earlier assignment than the one that runs elsewhere.
+    // In a table that was put back this may be an earlier assignment than the one that runs elsewhere, or than one that ran since.
     const isHeld = job.status === 'running' || (job.status === 'assigned' && pool.state === 'recovering');
+    if (!isHeld && job.status === 'assigned' && isOutdated(job, pool.generation))
+      return { rule: 'entry assigned before', effects: [assignRequest(job.key)] };
     return { rule: 'entry not yet running', effects: isHeld ? [] : owed(job, now) };
   }
   switch (job.status) {

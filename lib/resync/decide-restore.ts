@@ -1,7 +1,17 @@
 import { matches, type ReportContext } from '../pool/decide-report.ts';
 import { type Decision, endingInWords, jobInWords, owed, settleEnd, summarize, tellStop } from '../pool/decision.ts';
 import { type Dispatch, isSameRequest, settle } from '../pool/dispatch.ts';
-import { type Ending, type EpochMs, type Fence, isOwned, type Job, type LiveJob, type OwnedJob, settlementOf } from '../pool/job.ts';
+import {
+  type Ending,
+  type EpochMs,
+  type Fence,
+  isOwned,
+  type Job,
+  type LiveJob,
+  lastFence,
+  type OwnedJob,
+  settlementOf,
+} from '../pool/job.ts';
 import type { DispatchChange } from '../pool/ports.ts';
 import { ended, running, stoppedEnding } from '../pool/transitions.ts';
 import { isOwnerLost, type Owner, type PoolState, type WorkerRow } from '../pool/worker.ts';
@@ -189,7 +199,9 @@ function jobThere(job: Job | undefined, runs: Runs, owner: Owner, since: EpochMs
   const { key, dispatchId, fingerprint, fence, startedAt: assignedAt } = runs;
   if (!job || job.status === 'ended' || job.dispatchId !== dispatchId) {
     const next = job?.next === undefined || job.next === dispatchId ? {} : { next: job.next };
-    return running({ status: 'assigned', key, dispatchId, fingerprint, fence, attempt: 1, admittedAt, ...next, owner, assignedAt }, since);
+    const above = job && lastFence(job) > fence ? { above: lastFence(job) } : {};
+    const there = { ...{ key, dispatchId, fingerprint, fence }, ...above, attempt: 1, admittedAt, ...next, owner, assignedAt };
+    return running({ ...there, status: 'assigned' }, since);
   }
   if (job.fence === fence) {
     // Nobody owns it, and that it was let go is the later news.

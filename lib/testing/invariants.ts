@@ -1,5 +1,5 @@
 import type { Dispatch } from '../pool/dispatch.ts';
-import { isOwned, type Job, type RunningJob } from '../pool/job.ts';
+import { type AssignedJob, isOwned, type Job, type RunningJob } from '../pool/job.ts';
 import type { PoolState, WorkerRow } from '../pool/worker.ts';
 import { type Command, fingerprintOf, parseRequest, type StartCommand, type StopReason } from '../wire/index.ts';
 import type { Call, CallResult } from './calls.ts';
@@ -83,6 +83,8 @@ export class Checker {
   readonly #stopsAsked = new Set<string>();
   /** The highest fence that was given when the key's record was last deleted, and when that was. */
   readonly #orphans = new Map<string, { readonly fence: number; readonly at: number; readonly isHeldBack: boolean }>();
+  /** Of each key, when it was last assigned, and in which generation of the pool. */
+  readonly #lastAssigned = new Map<string, { readonly at: number; readonly generation: number }>();
   #isHeldBack = false;
   #notOpenSince: number | undefined;
   #rowsPutBack: { readonly at: number; readonly isHeldBack: boolean } | undefined;
@@ -173,6 +175,12 @@ export class Checker {
     return (this.#orphans.get(key)?.at ?? -1) > at;
   }
 
+  /** Since then the key was assigned, and last by who did not know of that generation of the pool yet. */
+  wasAssignedBelow(generation: number, key: string, since: number): boolean {
+    const last = this.#lastAssigned.get(key);
+    return last !== undefined && last.at >= since && last.generation < generation;
+  }
+
   /**
    * The pool was recovered from what was deleted or restored by then: nobody is an orphan any more, but where somebody is alive who is not
    * on record, and has yet to hear it.
@@ -202,19 +210,20 @@ export class Checker {
       if (before?.next !== undefined) this.#lost.job.add(before.next);
       return;
     }
-    const highest = Math.max(this.#fences.get(key) ?? 0, before?.fence ?? 0);
+    const highest = this.#fences.get(key) ?? 0;
     // What really runs comes back under its own fence, over what was there only because its record was lost.
     const isRestored = after.status === 'running' && before?.dispatchId !== after.dispatchId;
     if (isRestored && (before || this.#orphans.has(key))) this.#checkRestored(before, after);
+    const isKept = before?.fence === after.fence && before.dispatchId === after.dispatchId;
     this.check(
-      after.fence >= highest || isRestored,
+      after.fence >= highest || isRestored || isKept,
       'the fence of a key never falls',
       () => `the fence of job "${key}" fell from ${highest} to ${after.fence}`,
     );
-    this.#fences.set(key, after.fence);
+    this.#fences.set(key, Math.max(highest, after.fence));
     if (before && isOwned(before) && this.#mistaken.has(before.owner.session)) {
-      const isKept = isOwned(after) && after.dispatchId === before.dispatchId && after.owner.session === before.owner.session;
-      if (!isKept) this.#taken.add(`${before.dispatchId}\n${before.owner.session}`);
+      const stays = isOwned(after) && after.dispatchId === before.dispatchId && after.owner.session === before.owner.session;
+      if (!stays) this.#taken.add(`${before.dispatchId}\n${before.owner.session}`);
     }
     if (isOwned(after)) {
       // Where the record that knew the last fence is gone, the next one is of the clocks alone, and those of two functions differ.
@@ -243,8 +252,9 @@ export class Checker {
     this.check(isSame(before.settled, after.settled), 'a job ends once', both);
   };
 
-  #checkAssigned(before: Job | undefined, after: Job): void {
+  #checkAssigned(before: Job | undefined, after: AssignedJob): void {
     const now = this.#options.scheduler.now();
+    this.#lastAssigned.set(after.key, { at: now, generation: after.generation ?? 0 });
     if (before?.status === 'pending') {
       const early = () => `job "${after.key}" was due at ${before.dueAt}, and is assigned at ${now}`;
       this.check(before.dueAt <= now + SKEW_MS, 'nothing is assigned before it is due', early);

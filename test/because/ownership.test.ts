@@ -75,7 +75,7 @@ because('a report never assigns: it makes the job wait, and asks for the same wh
     vi.spyOn(reports, 'decideReport').mockImplementation((snapshot, report, context) => {
       const decision = decideReport(snapshot, report, context);
       if (decision.next?.status !== 'pending') return decision;
-      const next = transitions.assigned(decision.next, { worker: 'w2', session: 's2' }, context.now);
+      const next = transitions.assigned(decision.next, { worker: 'w2', session: 's2' }, 1, context.now);
       return { ...decision, next, effects: owed(next, context.now) };
     });
   },

@@ -1,5 +1,6 @@
 import { expect, vi } from 'vitest';
 import * as requests from '../../lib/pool/decide-request.ts';
+import * as jobs from '../../lib/pool/job.ts';
 import type { PoolState } from '../../lib/pool/worker.ts';
 import * as entries from '../../lib/resync/decide-entry.ts';
 import * as restorations from '../../lib/resync/decide-restore.ts';
@@ -54,6 +55,45 @@ because('no round sends a start again while the pool recovers: the worker may ha
   },
   breaks: TWICE,
 });
+
+const FELL = 'G1: a fence below one that was given before';
+
+/** The record says that `d1` is assigned to `w1`; since then `d1` was stopped and `d2` ran there, and `w1` has forgotten both. Then the pool is open again. */
+async function recovered() {
+  const stage = await setup();
+  const { plane, request, startsAt } = stage;
+  await request(start('d1'));
+  await plane.advance(1_000);
+  const since = plane.now();
+  await plane.advance(1_000);
+  plane.services.workers.setPool({ state: 'open', generation: 2 });
+  await plane.services.workers.change('w1', { session: 's1', states: ['active'] }, { generation: 2 });
+  const fences = () => startsAt('s1').map((command) => ('fence' in command ? command.fence : 0));
+  return { ...stage, isAbove: () => fences().length === 2 && fences().every((fence, sent) => sent === 0 || fence > since) };
+}
+
+for (const [who, asks] of [
+  ['a request', ({ request }: Awaited<ReturnType<typeof recovered>>) => request(start('d1'))],
+  [
+    'a round',
+    async ({ begin, says, w1 }: Awaited<ReturnType<typeof recovered>>) => {
+      await begin();
+      await says(...w1.answer());
+    },
+  ],
+] as const) {
+  because(`${who} that finds a start out from before the pool was recovered gives it another fence: another one may have run since`, {
+    async plays() {
+      const stage = await recovered();
+      await asks(stage);
+      expect(stage.isAbove(), FELL).toBe(true);
+    },
+    without() {
+      vi.spyOn(jobs, 'isOutdated').mockReturnValue(false);
+    },
+    breaks: FELL,
+  });
+}
 
 for (const [which, below, breaks] of [
   ['at', 0, 'G1 one owner: fence'],

@@ -46,7 +46,7 @@ export function anEnded(change: Partial<EndedJob> = {}): EndedJob {
 
 /** One of each status, with every field that it may have; `recordedAt` is the time that an ended one was recorded. */
 export function everyJob(recordedAt: number): readonly Job[] {
-  const more = { startedAt: at + 1, next: aName('d'), plan: 'nightly', fence: Number.MAX_SAFE_INTEGER, attempt: 3 };
+  const more = { startedAt: at + 1, next: aName('d'), plan: 'nightly', fence: at, above: Number.MAX_SAFE_INTEGER, attempt: 3 };
   const error = { code: 'refused', message: 'ö "quoted" \u0000' };
   return [
     aPending(),
@@ -59,7 +59,7 @@ export function everyJob(recordedAt: number): readonly Job[] {
       fence: 0,
     }),
     anAssigned(),
-    anAssigned({ ...more, busyAnswers: 4 }),
+    anAssigned({ ...more, generation: 5, busyAnswers: 4 }),
     aRunning(),
     aRunning(more),
     aStopping({ ...more, stopReason: 'pool-closed' }),

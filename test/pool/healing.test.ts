@@ -67,7 +67,7 @@ describe('a request decided again', () => {
     const known = {
       ...context(),
       ...(row.workers ? { workers: row.workers } : {}),
-      ...(row.pool ? { pool: { state: row.pool, generation: 1 } } : {}),
+      pool: { state: row.pool ?? 'open', generation: row.generation ?? 1 },
     };
     const decide = ({ job, dispatches }: Records): Decision => {
       const named = namedByRequest(row.request, job);

@@ -15,7 +15,7 @@ describe.for(requestTable.rows.map((row) => [row.when, row] as const))('%s', ([,
     const decision = decideRequest(snapshot, row.request, {
       ...context(),
       ...(row.workers ? { workers: row.workers } : {}),
-      ...(row.pool ? { pool: { state: row.pool, generation: 1 } } : {}),
+      pool: { state: row.pool ?? 'open', generation: row.generation ?? 1 },
     });
     expect(summarize(decision)).toBe(expected.replace('{job}', job ? jobInWords(withNext(job, undefined)) : ''));
   });

@@ -11,11 +11,11 @@ const OPEN = { state: 'open', generation: 1 } as const;
 
 describe.for(entryTable.rows.map((row) => [row.when, row] as const))(
   '%s',
-  ([, { entry, asked, by, row, dispatch, pool = 'open', ...table }]) => {
+  ([, { entry, asked, by, row, dispatch, pool = 'open', generation = 1, ...table }]) => {
     test.for([...expand(table)])('%s: %s', ([column, expected]) => {
       const job = JOBS[column] ?? JOBS_WITH_NEXT[column];
       const records = { ...(job ? { job } : {}), ...(row ? { row } : {}), ...(dispatch ? { dispatch } : {}) };
-      const snapshot = { ...records, pool: { state: pool, generation: 1 } };
+      const snapshot = { ...records, pool: { state: pool, generation } };
       const decision = decideEntry(snapshot, entry, { ...by, at: 500, ...(asked ? { asked } : {}) }, context());
       expect(summarize(decision)).toBe(expected.replace('{job}', job ? jobInWords(job) : ''));
       // R8: what waits again carries no owner into its next assignment.

@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { Dispatch } from '../../lib/pool/dispatch.ts';
-import { isOwned, type Job } from '../../lib/pool/job.ts';
+import { isLive, isOwned, type Job } from '../../lib/pool/job.ts';
+import { assigned } from '../../lib/pool/transitions.ts';
 import type { PoolState, WorkerRow } from '../../lib/pool/worker.ts';
 import { decideHolder, decideRestore, inWords, type RestoreDecision, type RestoreSnapshot } from '../../lib/resync/decide-restore.ts';
 import type { ConfirmedReport, KeyBusyReport } from '../../lib/wire/index.ts';
@@ -161,6 +162,16 @@ describe('a restoration', () => {
       );
     };
     none(restored().filter(forgets));
+  });
+
+  test('leaves what is assigned at the key after it a fence above all that were given there (G1)', () => {
+    const isOf = (falls: boolean) =>
+      restored().filter(({ snapshot: { job }, decision: { restoration } }) => {
+        const after = restoration?.job;
+        return job && after && isLive(after) && (falls ? after.fence < job.fence : assigned(after, OWNER, 1, 0).fence <= job.fence);
+      });
+    expect(isOf(true).length, 'restored under a lower fence than the record').toBeGreaterThan(0);
+    none(isOf(false));
   });
 
   test('brings a payload exactly where there is none (P6, P7)', () => {

@@ -227,6 +227,15 @@ const REQUESTS: readonly Mutant[] = [
     ["if (dispatch?.status === 'started' || (!job && pool.state === 'recovering')) return missing(key, dispatchId);", ''],
     { profile: 'restore' },
   ),
+  mutant(
+    'a start from before the pool was recovered is sent again under its old fence',
+    REQUEST,
+    [
+      "return isOutdated(job, pool.generation) ? assignAnew(job, context) : { rule: 'assign repeated', effects: owed(job, now) };",
+      "return { rule: 'assign repeated', effects: owed(job, now) };",
+    ],
+    { profile: 'restore' },
+  ),
   mutant('a stop that comes before its start is forgotten', REQUEST, [
     'effects: [cancel(dispatchId, key, now), ...again] };',
     'effects: again };',
@@ -459,6 +468,12 @@ const ROUNDS_AND_LEASES: readonly Mutant[] = [
     "if (!asked.running || job.status === 'assigned') {",
     "if (job.status === 'assigned') {",
   ]),
+  mutant(
+    'a round sends a start from before the pool was recovered again under its old fence',
+    ENTRY,
+    ["if (!isHeld && job.status === 'assigned' && isOutdated(job, pool.generation))", 'if (false)'],
+    { profile: 'restore' },
+  ),
   mutant('a job whose handler is not there is never lost', ENTRY, [
     "case 'running':\n    case 'releasing': {\n      const next = pending",
     "case 'running':\n      return { rule: 'never lost' };\n    case 'releasing': {\n      const next = pending",
@@ -558,6 +573,10 @@ const RESTORATION: readonly Mutant[] = (
     [
       'the end of a job is overwritten by a restoration before it is settled',
       ["before: job?.status === 'ended' ? [settleEnd(job)] : [],", 'before: [],'],
+    ],
+    [
+      'what is restored under a lower fence forgets the highest of its key',
+      ['const above = job && lastFence(job) > fence ?', 'const above = false as boolean ?'],
     ],
     ['what a restoration displaces is never settled', ['...(displaced ? { displaced } : {}),\n      by:', 'by:']],
     ['what runs without a record is stopped', ["if (!job) return restored('restored');", "if (!job) return refused('restored');"]],
@@ -733,6 +752,14 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
       'a later owner makes it another outcome',
       'a report assigns',
       'a job that no job names is not ended by its end',
+    ],
+  },
+  {
+    test: 'test/because/recovery.test.ts',
+    because: RARE,
+    names: [
+      'a start from before the pool was recovered is sent again under its old fence',
+      'a round sends a start from before the pool was recovered again under its old fence',
     ],
   },
   {
@@ -923,6 +950,7 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
       'a confirmed revives an ended job',
       'a confirmed takes the job from another owner',
       'the end of a job is overwritten by a restoration before it is settled',
+      'what is restored under a lower fence forgets the highest of its key',
     ],
   },
   {

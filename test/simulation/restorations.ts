@@ -9,6 +9,8 @@ import type { Scene } from './scene.ts';
 /** What of a restoration has to be seen again, or named, once the pool is recovered. */
 interface Restored {
   readonly at: number;
+  /** Nothing was assigned meanwhile: the pool was recovering already. */
+  readonly isHeldBack: boolean;
   /** Dispatches whose end was on record, and which run again by what was put back. */
   readonly endsLost: readonly StartedDispatch[];
 }
@@ -93,7 +95,7 @@ export class Restorations {
       const record = dispatches.peek(dispatchId);
       return record?.status === 'started' && job?.status === 'running' && job.dispatchId === dispatchId ? [record] : [];
     });
-    this.#restored = { at: scheduler.now(), endsLost };
+    this.#restored = { at: scheduler.now(), isHeldBack: leavesPool, endsLost };
   }
 
   #backUp(): void {
@@ -136,7 +138,7 @@ export class Restorations {
     scheduler.after(random.between(1, 60_000), () => client.process.kill());
   }
 
-  #judge(report: RecoverReport, { at, endsLost }: Restored): void {
+  #judge(report: RecoverReport, { at, isHeldBack, endsLost }: Restored): void {
     const { checker, pool } = this.#scene;
     const { jobs, dispatches, workers } = pool.services;
     const undecided = new Set(report.undecided.map(({ workerId }) => workerId));
@@ -152,6 +154,8 @@ export class Restorations {
     const named = new Set([...report.again, ...report.lost].map(({ dispatchId }) => dispatchId));
     for (const { dispatchId, key, outcome } of endsLost) {
       if (checker.isOrphanSince(key, at)) continue;
+      // The older record was acted upon before the recovery began, and what runs by it is all that the recovery finds.
+      if (!isHeldBack && checker.wasAssignedBelow(report.generation, key, at)) continue;
       const record = dispatches.peek(dispatchId);
       // Where it is another one, its record was deleted meanwhile, and it was asked for once more.
       const isLost = record?.status === 'started' && isSame(record.outcome, outcome);
