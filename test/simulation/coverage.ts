@@ -75,11 +75,11 @@ export interface Line {
 /** Every line of the tables, with what the deciders themselves answer there. */
 export function linesOfTables(): readonly Line[] {
   return [
-    ...linesOf(requestTable, ({ request, dispatch: read, next: waits, workers, pool }, column) => {
+    ...linesOf(requestTable, ({ request, dispatch: read, next: waits, workers, pool = 'open', generation = 1 }, column) => {
       const job = jobAt(column);
       const next = waits === 'missing' || job?.next === undefined ? undefined : (waits ?? dispatch('d3', 'admitted'));
       const snapshot = { ...(job && { job }), ...(read && { dispatch: read }), ...(next && { next }) };
-      const of = { ...context(), ...(workers && { workers }), ...(pool && { pool: { state: pool, generation: 1 } }) };
+      const of = { ...context(), ...(workers && { workers }), pool: { state: pool, generation } };
       return MET.decideRequest([snapshot, request, of], decideRequest(snapshot, request, of));
     }),
     ...linesOf(reportTable, ({ report, dispatch: read, holder }, column) => {
@@ -96,10 +96,10 @@ export function linesOfTables(): readonly Line[] {
       const of = { ...context(), ...(workers && { workers }) };
       return job ? ops.flatMap((op) => MET.decideOwnerLost([job, op, of], decideOwnerLost(job, op, of))) : [];
     }),
-    ...linesOf(entryTable, ({ entry, asked, by, row, dispatch: read, pool = 'open' }, column) => {
+    ...linesOf(entryTable, ({ entry, asked, by, row, dispatch: read, pool = 'open', generation = 1 }, column) => {
       const job = jobAt(column);
       const records = { ...(job && { job }), ...(row && { row }), ...(read && { dispatch: read }) };
-      const snapshot = { ...records, pool: { state: pool, generation: 1 } };
+      const snapshot = { ...records, pool: { state: pool, generation } };
       const answering = { ...by, at: 500, ...(asked && { asked }) };
       return MET.decideEntry([snapshot, entry, answering, context()], decideEntry(snapshot, entry, answering, context()));
     }),

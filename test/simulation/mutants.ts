@@ -317,8 +317,8 @@ const OWNERSHIP: readonly Mutant[] = [
     "case 'ended':\n    case 'never-started':\n      return by.end ? { ...head, status: 'ended', outcome: by.outcome, end: by.end, expiresAt } : undefined;",
   ]),
   mutant('a later owner makes it another outcome', 'lib/pool/transitions.ts', [
-    'assignedAt: job.assignedAt, startedAt: job.startedAt ?? startedAt };',
-    'assignedAt: job.assignedAt, startedAt };',
+    "status: 'running', startedAt: job.startedAt ?? startedAt };",
+    "status: 'running', startedAt };",
   ]),
   mutant('each send of a start has the dispatch id as its deduplication id', SERVICES, [
     'group: request.key, deduplicationId: this.#ids.next() });',

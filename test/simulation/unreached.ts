@@ -41,12 +41,17 @@ export const UNREACHED: readonly { readonly because: string; readonly names: rea
     ],
   },
   {
-    because: 'A pool is closed, or recovers, in few worlds, and for longer than what is cached of it in fewer.',
-    names: ['claim: nothing is assigned in a pool that has not been open for long'],
+    because: 'A pool is closed, or recovers, in few worlds, for longer than what is cached of it in fewer, and while a start is out.',
+    names: [
+      'claim: nothing is assigned in a pool that has not been open for long',
+      'rule: assign anew',
+      'rule: assign waits',
+      'rule: entry assigned before',
+    ],
   },
   {
     because: 'A dispatch that waits as next, and is settled or deleted before its turn.',
-    names: ['rule: assign drops next', 'rule: assign waits'],
+    names: ['rule: assign drops next'],
   },
   {
     because: 'A report that its job has overtaken: late, or of an owner that was given up on.',
