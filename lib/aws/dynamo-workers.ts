@@ -10,6 +10,7 @@ import {
 import { PoolError } from '../pool/errors.ts';
 import type { Clock, Ids, RowChange, RowCondition, WorkerStore } from '../pool/ports.ts';
 import { PRESENT, type WorkerRow } from '../pool/worker.ts';
+import { heartbeatOf } from '../worker/lease.ts';
 import type { Registry } from '../worker/ports.ts';
 import { cached } from './cached.ts';
 import { read, type Update, updateIf } from './conditional-write.ts';
@@ -67,8 +68,6 @@ export interface DynamoRegistryOptions {
 /**
  * The worker's own row. Every update holds only for the session that makes it, so a process that was taken for dead and comes
  * back writes nothing.
- *
- * A heartbeat whose response was lost raises `beat` once more when it is tried again: that it changed is all that anybody looks at.
  */
 export function dynamoRegistry({ dynamo, table, ids }: DynamoRegistryOptions): Registry {
   const update = (workerId: string, facts: RowFacts) => updateIf(dynamo, nameOf(workerId), rowParams(table, workerId, facts));
@@ -76,12 +75,9 @@ export function dynamoRegistry({ dynamo, table, ids }: DynamoRegistryOptions): R
     async register(row) {
       await translated(nameOf(row.workerId), () => dynamo.send(new PutItemCommand(registerParams(table, row, ids.next()))));
     },
-    async heartbeat({ workerId, session, running, answered }) {
-      const set = { running, answered };
-      const { won, item } = await update(workerId, { session, states: PRESENT, set, raiseBeat: true });
-      const row = item && decodeWorker(item);
-      if (won && row) return { outcome: 'renewed', row };
-      return row ? { outcome: 'refused', row } : { outcome: 'refused' };
+    async heartbeat({ workerId, session, ...set }) {
+      const { item } = await update(workerId, { session, states: PRESENT, set });
+      return heartbeatOf({ workerId, session, ...set }, item && decodeWorker(item));
     },
     async drain(workerId, session) {
       return (await update(workerId, { session, states: ['active'], set: { state: 'draining', rev: ids.next() } })).won;
@@ -120,25 +116,20 @@ function registerParams(table: string, row: Parameters<Registry['register']>[0],
 
 export interface RowFacts extends RowCondition {
   /** What is undefined stays. */
-  readonly set: RowChange & Partial<Pick<WorkerRow, 'running' | 'answered'>> & { readonly rev?: string };
-  readonly raiseBeat?: boolean;
+  readonly set: RowChange & Partial<Pick<WorkerRow, 'beat' | 'running' | 'answered'>> & { readonly rev?: string };
 }
 
-function rowParams(table: string, workerId: string, { set, raiseBeat = false, ...where }: RowFacts): Update {
-  const UpdateExpression = setting(set) + (raiseBeat ? ' ADD #beat :one' : '');
-  return {
-    TableName: table,
-    Key: toItem(workerKey(workerId)),
-    ...rowCondition(where, { UpdateExpression }, { ...set, one: raiseBeat ? 1 : undefined }),
-  };
+function rowParams(table: string, workerId: string, { set, ...where }: RowFacts): Update {
+  return { TableName: table, Key: toItem(workerKey(workerId)), ...rowCondition(where, { UpdateExpression: setting(set) }, { ...set }) };
 }
 
-/** Holds while the row is of that session, in one of those states and, where one is named, at that beat. */
+/** Holds while the row is of that session, in one of those states and, where one is named, at that beat; where one is set, below it. */
 function rowCondition<E extends object>({ session, states, beat }: RowCondition, expressions: E, values: Attributes) {
   const allowed = Object.fromEntries(states.map((state, index) => [`state${index}`, state]));
   const isOf = `#session = :session AND #state IN (${Object.keys(allowed).map((name) => `:${name}`)})`;
-  const ConditionExpression = beat === undefined ? isOf : `${isOf} AND #beat = :seen`;
-  return expressed({ ...expressions, ConditionExpression }, { ...values, ...allowed, session, seen: beat });
+  const isSeen = beat === undefined ? '' : ' AND #beat = :seen';
+  const isRaised = values.beat === undefined ? '' : ' AND #beat < :beat';
+  return expressed({ ...expressions, ConditionExpression: isOf + isSeen + isRaised }, { ...values, ...allowed, session, seen: beat });
 }
 
 function nameOf(workerId: string): string {

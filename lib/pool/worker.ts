@@ -11,7 +11,7 @@ export interface WorkerRow {
   /** A ULID: names one registration of the worker. */
   readonly session: string;
   readonly state: 'active' | 'draining' | 'revoked' | 'lost' | 'left';
-  /** Raised by every heartbeat. That it did not change for a lease, by somebody else's timer, is the only proof of loss. */
+  /** Raised by every heartbeat, to the worker's own count. That it did not change for a lease, by somebody else's timer, is the only proof of loss. */
   readonly beat: number;
   /** This session's own lease, 3 000 to 90 000 ms; a deploy may have changed the pool's since. */
   readonly leaseMs: number;

@@ -1,5 +1,6 @@
 import type { RowChange, RowCondition, WorkerStore } from '../pool/ports.ts';
 import { isPresent, type PoolState, type WorkerRow } from '../pool/worker.ts';
+import { heartbeatOf } from '../worker/lease.ts';
 import type { Heartbeat, Registry } from '../worker/ports.ts';
 import { frozen, type IndexLag, noLag } from './frozen.ts';
 
@@ -49,12 +50,10 @@ export class MemoryWorkers implements WorkerStore, Registry {
     this.#write({ ...row, state: 'active', beat: 0, running: 0 });
   }
 
-  async heartbeat({ workerId, session, running, answered }: Parameters<Registry['heartbeat']>[0]): Promise<Heartbeat> {
-    const beat = (this.#rows.get(workerId)?.beat ?? 0) + 1;
-    const row = this.#change(workerId, session, isPresent, { beat, running, ...(answered === undefined ? {} : { answered }) });
-    if (row) return { outcome: 'renewed', row };
-    const current = this.#rows.get(workerId);
-    return current ? { outcome: 'refused', row: current } : { outcome: 'refused' };
+  async heartbeat(said: Parameters<Registry['heartbeat']>[0]): Promise<Heartbeat> {
+    const { workerId, session, ...change } = said;
+    this.#change(workerId, session, (row) => isPresent(row) && row.beat < said.beat, change);
+    return heartbeatOf(said, this.#rows.get(workerId));
   }
 
   async drain(workerId: string, session: string): Promise<boolean> {

@@ -4,9 +4,14 @@
  * The control plane calls a worker lost once a full lease passed, by its timer, in which the beat did not change. The worker counts from the
  * moment that its last successful heartbeat was *sent*, which is before the beat changed there, so its own lease is over first, however
  * long the answer took. It stops its jobs at two thirds; the last third is what they have to come to an end.
+ *
+ * The beat is the worker's own count of the heartbeats that it has sent, and the row takes none that is not higher. So no beat is ever seen
+ * twice: not where a heartbeat comes late or is tried again, and not once a worker has beaten whose row was put back to an earlier moment. Were
+ * it counted by the row, that one would show again what was looked at before, and a live worker be taken for silent.
  */
 import type { EpochMs } from '../pool/job.ts';
-import type { WorkerClock } from './ports.ts';
+import { isPresent, type WorkerRow } from '../pool/worker.ts';
+import type { Heartbeat, Registry, WorkerClock } from './ports.ts';
 
 /** Both clocks at one moment. */
 export interface Moment {
@@ -29,7 +34,14 @@ export interface Lease {
   readonly since: Moment;
 }
 
-/** Heartbeats may overtake each other: one sent earlier than the last successful one changes nothing. */
+/** What a heartbeat came to, by the row as it is then: whether it was written, or had been before its answer was lost, comes to the same. */
+export function heartbeatOf({ session, beat }: Parameters<Registry['heartbeat']>[0], row: WorkerRow | undefined): Heartbeat {
+  if (!row) return { outcome: 'refused' };
+  if (row.session !== session || !isPresent(row)) return { outcome: 'refused', row };
+  return row.beat === beat ? { outcome: 'renewed', row } : { outcome: 'overtaken' };
+}
+
+/** Answers may overtake each other: one sent earlier than the last successful one changes nothing. */
 export function renewed(lease: Lease, sent: Moment): Lease {
   return sent.monotonic > lease.since.monotonic ? { ...lease, since: sent } : lease;
 }

@@ -21,10 +21,12 @@ export interface WorkerClock extends Clock {
 export interface Registry {
   /** Writes the row of a new session, replacing whatever stood there. */
   register(row: Pick<WorkerRow, 'workerId' | 'session' | 'leaseMs' | 'capacity' | 'registeredAt'>): Promise<void>;
-  /** Raises `beat` where the row is of this session, active or draining. */
-  heartbeat(beat: {
+  /** Raises the row's beat to this one where the row is of this session, active or draining, and its beat is lower. */
+  heartbeat(said: {
     readonly workerId: string;
     readonly session: string;
+    /** How many heartbeats the session has sent, this one included. */
+    readonly beat: number;
     readonly running: number;
     readonly answered?: string;
   }): Promise<Heartbeat>;
@@ -34,9 +36,11 @@ export interface Registry {
   leave(workerId: string, session: string): Promise<boolean>;
 }
 
-/** `refused` carries the row that is there instead, which says why: another session, revoked, lost, left, or none. */
 export type Heartbeat =
   | { readonly outcome: 'renewed'; readonly row: WorkerRow }
+  /** The row has the beat of one that was sent later: it is that one's answer that renews, and this one changed nothing. */
+  | { readonly outcome: 'overtaken' }
+  /** Carries the row that is there instead, which says why: another session, revoked, lost, left, or none. */
   | { readonly outcome: 'refused'; readonly row?: WorkerRow };
 
 export interface Inboxes {

@@ -59,6 +59,8 @@ export class Session {
   readonly #closed = new AbortController();
   #cancelTick: () => void = () => {};
   #cancelBeat: () => void = () => {};
+  /** Heartbeats sent. */
+  #beats = 0;
   #failures = 0;
 
   constructor(id: string, lease: Lease, ports: WorkerPorts, host: SessionHost) {
@@ -132,19 +134,26 @@ export class Session {
     const { workerId, logger, running, answered } = this.#host;
     const sent = momentOf(this.#ports.clock);
     const succeeded = this.#host.beating();
-    let beat: Heartbeat;
+    const beat = ++this.#beats;
+    let heard: Heartbeat;
     try {
-      beat = await this.#ports.registry.heartbeat({ workerId, session: this.id, running, ...(answered !== undefined && { answered }) });
+      heard = await this.#ports.registry.heartbeat({
+        workerId,
+        session: this.id,
+        beat,
+        running,
+        ...(answered !== undefined && { answered }),
+      });
     } catch (error) {
       logger.warn('heartbeat failed', { workerId, leaseLeftMs: this.leaseLeftMs, error });
       return;
     }
-    if (this.isOver) return;
-    if (beat.outcome === 'refused') return this.#refused(beat.row);
+    if (this.isOver || heard.outcome === 'overtaken') return;
+    if (heard.outcome === 'refused') return this.#refused(heard.row);
     this.#lease = renewed(this.#lease, sent);
     if (!this.holdsLease()) return;
     this.#beatWhenDue();
-    succeeded(beat.row);
+    succeeded(heard.row);
   }
 
   #refused(row: WorkerRow | undefined): void {

@@ -42,8 +42,8 @@ for (const state of ['draining', 'revoked'] as const) {
 
 because('the owner’s row is read before a command is sent: the list of workers that it was placed by may be old', {
   async plays() {
-    const { plane, request, join, sweeps, startsAt, workers } = await setup();
-    await workers.heartbeat({ workerId: 'w1', session: 's1', running: 10 });
+    const { plane, request, join, sweeps, startsAt, workers, w1 } = await setup();
+    await w1.beat({ running: 10 });
     await join();
     await plane.unlisted(() => workers.change('w2', { session: 's2', states: ['active'] }, { state: 'lost' }));
     await plane.services.inboxes.remove('s2');

@@ -69,6 +69,29 @@ because('a worker is lost only where its beat is still what it was when the look
   breaks: LIVE,
 });
 
+because('a worker counts its heartbeats itself: put back to an earlier moment, its row would count up to what was looked at before', {
+  async plays() {
+    const { plane, runs, begin, workers, w1, row } = await setup();
+    await runs();
+    const putBack = workers.backup();
+    await w1.beat();
+    await begin();
+    await w1.beat();
+    await plane.advance(LEASE_MS - 5_000);
+    putBack();
+    await w1.beat();
+    await plane.advance(6_000);
+    expect(row()?.state, LIVE).toBe('active');
+  },
+  without() {
+    const { heartbeat } = MemoryWorkers.prototype;
+    vi.spyOn(MemoryWorkers.prototype, 'heartbeat').mockImplementation(async function (this: MemoryWorkers, said) {
+      return heartbeat.call(this, { ...said, beat: (this.peek(said.workerId)?.beat ?? 0) + 1 });
+    });
+  },
+  breaks: LIVE,
+});
+
 because('a session with a longer lease than a round is lost after as many unchanged rounds as cover it', {
   async plays() {
     const { plane, runs, begin, w1, row } = await setup({ leaseMs: 75_000 });
@@ -124,10 +147,10 @@ because('an evicted worker is not lost before its lease was waited for: nobody h
 
 because('what was not yet up when the worker was asked is never lost: its start may still be in the inbox', {
   async plays() {
-    const { plane, request, begin, says, join, w1, startsAt } = await setup();
+    const { request, begin, says, join, w1, startsAt } = await setup();
     await request({ op: 'start', key: 'k', payload: new Uint8Array(), dispatchId: 'd1', ifBusy: 'reject' });
     await join();
-    await plane.services.workers.heartbeat({ workerId: 'w1', session: 's1', running: 10 });
+    await w1.beat({ running: 10 });
     await begin();
     const answer = w1.answer();
     w1.up('k');
@@ -149,7 +172,7 @@ because('a round asks once and for all: an answer is judged by what was known wh
     const { plane, request, join, says, strike, w1, startsAt } = await setup();
     await request({ op: 'start', key: 'k', payload: new Uint8Array(), dispatchId: 'd1', ifBusy: 'reject' });
     await join();
-    await plane.services.workers.heartbeat({ workerId: 'w1', session: 's1', running: 10 });
+    await w1.beat({ running: 10 });
     // The function that asks dies when it has asked, and is run again two seconds later.
     strike({ by: 'resync-arm', method: 'send', fault: 'died-after' });
     await plane.services.machine.start('by the test', w1);

@@ -24,7 +24,10 @@ async function aWorker() {
     pool,
     worker: pool.worker('w'),
     row: () => workers.peek('w'),
-    beat: (running = 0) => workers.heartbeat({ workerId: 'w', session: workers.peek('w')?.session ?? '', running }),
+    beat: (running = 0) => {
+      const { session = '', beat = 0 } = workers.peek('w') ?? {};
+      return workers.heartbeat({ workerId: 'w', session, beat: beat + 1, running });
+    },
     async asks(token: string, more: Partial<Round> = {}): Promise<void> {
       const session = workers.peek('w')?.session ?? '';
       const times = { openedAt: NOW, deadline: NOW + 30_000 };

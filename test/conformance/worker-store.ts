@@ -18,7 +18,7 @@ export function workerStoreConformance(name: string, setup: () => WorkerStoreSet
     expect(await workers.get(workerId)).toBeUndefined();
     await registry.register(registration);
     for (let beat = 1; beat <= 20; beat += 1) {
-      await registry.heartbeat({ workerId, session, running: beat });
+      await registry.heartbeat({ workerId, session, beat, running: beat });
       expect(await workers.get(workerId)).toStrictEqual({ ...registration, state: 'active', beat, running: beat });
     }
   });
@@ -49,12 +49,13 @@ export function workerStoreConformance(name: string, setup: () => WorkerStoreSet
     const registration = aRegistration();
     const { workerId, session } = registration;
     await registry.register(registration);
-    await registry.heartbeat({ workerId, session, running: 0 });
+    await registry.heartbeat({ workerId, session, beat: 1, running: 0 });
     const lose = (beat: number) => workers.change(workerId, { session, states: ['active', 'draining'], beat }, { state: 'lost' });
     expect(await lose(0)).toBeUndefined();
     expect(await lose(1)).toMatchObject({ state: 'lost', beat: 1 });
     expect(await lose(1)).toBeUndefined();
-    expect(await registry.heartbeat({ workerId, session, running: 0 })).toMatchObject({ outcome: 'refused', row: { state: 'lost' } });
+    const again = await registry.heartbeat({ workerId, session, beat: 2, running: 0 });
+    expect(again).toMatchObject({ outcome: 'refused', row: { state: 'lost', beat: 1 } });
   });
 
   test(`${name}: changes or removes no row into being`, async () => {

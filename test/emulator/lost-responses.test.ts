@@ -121,9 +121,9 @@ describe('performed, with the response lost', () => {
     const registration = aRegistration();
     const { workerId, session } = registration;
     await losing('PutItem', () => registry.register(registration));
-    const beat = await losing('UpdateItem', () => registry.heartbeat({ workerId, session, running: 1 }));
-    expect(beat).toMatchObject({ outcome: 'renewed', row: { session, state: 'active', running: 1 } });
-    expect((await workers.get(workerId))?.beat).toBeGreaterThan(0);
+    const heard = await losing('UpdateItem', () => registry.heartbeat({ workerId, session, beat: 1, running: 1 }));
+    expect(heard).toEqual({ outcome: 'renewed', row: { ...registration, state: 'active', beat: 1, running: 1 } });
+    expect(await workers.get(workerId)).toMatchObject({ beat: 1 });
   });
 
   it('a worker is declared lost', async () => {
@@ -273,7 +273,7 @@ describe('not performed, because a rival was first, with the response lost', () 
     const registration = aRegistration();
     const { workerId, session } = registration;
     await registry.register({ ...registration, session: aName('s') });
-    const refused = await losing('UpdateItem', () => registry.heartbeat({ workerId, session, running: 1 }));
+    const refused = await losing('UpdateItem', () => registry.heartbeat({ workerId, session, beat: 1, running: 1 }));
     expect(refused).toMatchObject({ outcome: 'refused', row: { running: 0 } });
   });
 });

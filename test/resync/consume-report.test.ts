@@ -65,7 +65,7 @@ describe('a worker that registers', () => {
     await registered(w1);
     await waits('k', 1);
     for (const running of [2, 3]) {
-      await workers.heartbeat({ workerId: 'w1', session: 's1', running });
+      await workers.heartbeat({ workerId: 'w1', session: 's1', beat: running, running });
       await registered(w1);
     }
     expect([assigned(), reports.size, deadReports.size]).toEqual([[], 0, 0]);

@@ -30,11 +30,12 @@ async function setup({ leaseMs = LEASE_MS }: { readonly leaseMs?: number } = {})
     if (step.next !== 'arm') throw new Error(`next is ${step.next}`);
     return step.token;
   };
+  let beats = 0;
   return {
     ...{ services, ports, workers, rounds, started, woken },
     advance: (ms: number) => scheduler.advance(ms),
     row: () => workers.peek('w'),
-    beat: () => workers.heartbeat({ workerId: 'w', session: 's', running: 0 }),
+    beat: () => workers.heartbeat({ workerId: 'w', session: 's', beat: ++beats, running: 0 }),
     open: (silence = NEW) => openRound(ports, settings, subject, silence),
     expire: (token: string, silence = NEW) => expireRound(ports, settings, token, silence),
     /** Opens and arms a round, as an execution does that only begins. */

@@ -289,11 +289,11 @@ describe('an audit: a worker that beats', () => {
 
 describe('jobs that wait and are due', () => {
   test('are asked for oldest first, and no more of them than there are free slots', async () => {
-    const { plane, join, waits, workers, owner } = await setup();
+    const { plane, join, waits, owner } = await setup();
     for (const [index, dueAt] of [5, 3, 9, 1, 7].entries()) await waits(`k${index}`, dueAt);
     await waits('later', plane.now() + HOUR_MS);
     const busy = await join('busy', { capacity: 2 });
-    await workers.heartbeat({ workerId: 'busy', session: busy.session, running: 1 });
+    await busy.beat({ running: 1 });
     await join('full', { capacity: 0 });
     await join('free', { capacity: 2 });
     const asked: string[] = [];
@@ -378,7 +378,7 @@ describe('the gauges', () => {
       ['gone', 4],
     ] as const) {
       const { session } = await join(worker, { capacity: running });
-      await workers.heartbeat({ workerId: worker, session, running });
+      await workers.heartbeat({ workerId: worker, session, beat: 1, running });
       if (worker === 'gone') await workers.change(worker, { session, states: ['active'] }, { state: 'left' });
     }
     const sweep = plane.newSweep();

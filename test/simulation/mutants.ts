@@ -92,7 +92,18 @@ const CONDITIONS: readonly Mutant[] = [
   ]),
   mutant('a worker’s row is changed whatever its state', WORKERS, ['return states.includes(row.state) && (beat', 'return (beat']),
   mutant('a worker is declared lost though it beat in between', WORKERS, [' && (beat === undefined || row.beat === beat)', '']),
-  mutant('a heartbeat renews a row that is revoked or lost', WORKERS, ['session, isPresent, {', 'session, () => true, {']),
+  {
+    name: 'a heartbeat renews a row that is revoked or lost',
+    edits: [
+      { file: WORKERS, find: '(row) => isPresent(row) && row.beat < said.beat', replace: '(row) => row.beat < said.beat' },
+      { file: LEASE, find: 'if (row.session !== session || !isPresent(row)) return', replace: 'if (row.session !== session) return' },
+    ],
+  },
+  mutant('a late heartbeat lowers the beat', WORKERS, ['isPresent(row) && row.beat < said.beat', 'isPresent(row)']),
+  mutant('heartbeats are counted by the row', WORKERS, [
+    'const { workerId, session, ...change } = said;',
+    'said = { ...said, beat: (this.#rows.get(said.workerId)?.beat ?? 0) + 1 };\n    const { workerId, session, ...change } = said;',
+  ]),
   mutant('a worker that is revoked takes itself for draining', WORKERS, ["({ state }) => state === 'active', {", '() => true, {']),
   mutant('a worker that is lost says that it left', WORKERS, [
     "({ state }) => state === 'draining' || state === 'left', {",
@@ -597,7 +608,7 @@ const WORKER: readonly Mutant[] = [
     'now.wall - since.wall',
   ]),
   mutant('jobs are stopped at the end of the lease', LEASE, ['return untilMs(lease, now, 2 / 3);', 'return untilMs(lease, now, 1);']),
-  mutant('a heartbeat that was overtaken renews', LEASE, [
+  mutant('an answer that was overtaken shortens the lease', LEASE, [
     'return sent.monotonic > lease.since.monotonic ? { ...lease, since: sent } : lease;',
     'return { ...lease, since: sent };',
   ]),
@@ -606,8 +617,12 @@ const WORKER: readonly Mutant[] = [
     '',
   ]),
   mutant('a heartbeat that is refused ends nothing', SESSION, [
-    "if (beat.outcome === 'refused') return this.#refused(beat.row);",
-    "if (beat.outcome === 'refused') return;",
+    "if (heard.outcome === 'refused') return this.#refused(heard.row);",
+    "if (heard.outcome === 'refused') return;",
+  ]),
+  mutant('a heartbeat that was overtaken is taken for refused', SESSION, [
+    "if (this.isOver || heard.outcome === 'overtaken') return;",
+    "if (heard.outcome === 'overtaken') return this.#refused(undefined);",
   ]),
   mutant('an inbox that is gone ends nothing', SESSION, [
     "this.end('no-inbox');\n        return true;",
@@ -766,6 +781,7 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
     test: 'test/because/rounds.test.ts',
     because: RARE,
     names: [
+      'heartbeats are counted by the row',
       'any round without a beat is a whole lease',
       'a worker that does not answer is never revoked',
       'a worker that is behind is revoked',
@@ -839,6 +855,7 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
     names: [
       'a worker’s row is changed whatever its state',
       'a worker is declared lost though it beat in between',
+      'a late heartbeat lowers the beat',
       'a worker that is revoked takes itself for draining',
       'a worker that is lost says that it left',
     ],
@@ -1003,7 +1020,7 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
   {
     test: 'test/worker/lease.test.ts',
     because: RARE,
-    names: ['a heartbeat that was overtaken renews'],
+    names: ['an answer that was overtaken shortens the lease'],
   },
   {
     test: 'test/worker/outbox.test.ts',
@@ -1033,7 +1050,7 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
   {
     test: 'test/worker/self-fencing.test.ts',
     because: RARE,
-    names: ['a command of another session is obeyed'],
+    names: ['a command of another session is obeyed', 'a heartbeat that was overtaken is taken for refused'],
   },
 ];
 

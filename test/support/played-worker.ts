@@ -29,6 +29,7 @@ export class PlayedWorker {
   readonly #lives = new Map<string, Pick<Life, 'command' | 'fence' | 'startedAt'>>();
   readonly #ends = new Map<string, Ends>();
   #obeyed = 0;
+  #beats = 0;
 
   constructor(plane: ControlPlane, worker: string, session: string) {
     this.#plane = plane;
@@ -47,11 +48,17 @@ export class PlayedWorker {
   }
 
   /** A heartbeat; with `answered` it says that the round which is asked now is answered whole. */
-  async beat({ answered = false }: { readonly answered?: boolean } = {}): Promise<boolean> {
+  async beat({
+    answered = false,
+    running = this.#lives.size,
+  }: {
+    readonly answered?: boolean;
+    readonly running?: number;
+  } = {}): Promise<boolean> {
     const { workers } = this.#plane.services;
     const round = answered ? this.question().at(-1)?.round : undefined;
-    const beat = { workerId: this.worker, session: this.session, running: this.#lives.size };
-    return (await workers.heartbeat({ ...beat, ...(round === undefined ? {} : { answered: round }) })).outcome === 'renewed';
+    const said = { workerId: this.worker, session: this.session, beat: ++this.#beats, running };
+    return (await workers.heartbeat({ ...said, ...(round === undefined ? {} : { answered: round }) })).outcome === 'renewed';
   }
 
   /** What is in its inbox, in the order in which it came. */

@@ -68,10 +68,11 @@ export class Puppet implements AsyncDisposable {
   async #beats(): Promise<void> {
     const { registry, clock } = this.#ports;
     const { workerId, session } = this;
-    while (!this.#isSilent) {
+    for (let beat = 1; !this.#isSilent; beat += 1) {
       const at = clock.now();
       const answered = this.#answered;
-      this.heard = await registry.heartbeat({ workerId, session, running: this.#up.size, ...(answered !== undefined && { answered }) });
+      const running = this.#up.size;
+      this.heard = await registry.heartbeat({ workerId, session, beat, running, ...(answered !== undefined && { answered }) });
       if (this.heard.outcome === 'renewed') this.beatAt = at;
       await sleep(this.#leaseMs / 3);
     }

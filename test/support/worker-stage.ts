@@ -53,9 +53,9 @@ export class WorkerStage {
       register: workers.register.bind(workers),
       drain: workers.drain.bind(workers),
       leave: workers.leave.bind(workers),
-      heartbeat: async (beat) => {
-        const row = workers.peek(beat.workerId);
-        if (!row || this.#ended?.session !== beat.session) return workers.heartbeat(beat);
+      heartbeat: async (said) => {
+        const row = workers.peek(said.workerId);
+        if (!row || this.#ended?.session !== said.session) return workers.heartbeat(said);
         return { outcome: 'refused', row: { ...row, state: this.#ended.state } };
       },
     };
