@@ -139,8 +139,8 @@ export class Checker {
   }
 
   /**
-   * The Workers table was put back. Whoever registered since is not in it, and seems gone until its next heartbeat; and for a while a row may
-   * say of a beat what it said before, and a round takes its worker for silent. What protects then is the fence, or that nothing is assigned.
+   * The Workers table was put back. Whoever registered since is not in it, and seems gone until its next heartbeat; and until then a row may
+   * show the beat that a round began with, and its worker be taken for silent. What protects is the fence, or that nothing is assigned.
    */
   rowsPutBack(): void {
     this.#rowsPutBack = { at: this.#options.scheduler.now(), isHeldBack: this.#isHeldBack };
@@ -312,13 +312,11 @@ export class Checker {
       // Another process of that id may have had it before.
       if (process.name !== workerId || (this.#rows.get(process)?.session ?? after.session) !== after.session) continue;
       const leaseMs = this.#leaseOf(process);
-      if (scheduler.now() - (this.#rowsPutBack?.at ?? NEVER) <= 2 * leaseMs) {
-        if (scheduler.now() - sentAt < leaseMs) this.#mistake(after.session);
-        continue;
-      }
-      const what = () =>
-        `${workerId} was declared lost ${scheduler.now() - sentAt} ms after what it sent last renewed its lease of ${leaseMs} ms`;
-      this.check(scheduler.now() - sentAt >= leaseMs, 'nobody is declared lost within its lease', what);
+      const sinceMs = scheduler.now() - sentAt;
+      const what = () => `${workerId} was declared lost ${sinceMs} ms after what it sent last renewed its lease of ${leaseMs} ms`;
+      // A row that was put back need not know of what was renewed before.
+      if (sinceMs < leaseMs && sentAt <= (this.#rowsPutBack?.at ?? NEVER)) this.#mistake(after.session);
+      else this.check(sinceMs >= leaseMs, 'nobody is declared lost within its lease', what);
     }
   };
 

@@ -348,15 +348,23 @@ describe('the checker sees', () => {
   });
 
   test('a worker declared lost before its lease is over', async () => {
-    const { checker, scheduler, worker, leaseMs, broken } = setup();
+    const { checker, scheduler, worker, renew, leaseMs, broken } = setup();
     worker('a');
     const row = { workerId: 'a', session: 's', state: 'active', beat: 0, leaseMs, capacity: 1, running: 0, registeredAt: 1 } as const;
     await scheduler.advance(leaseMs);
     checker.worker('a', row, { ...row, state: 'lost' });
     expect(broken()).toEqual([]);
-    worker('b');
+    const b = worker('b');
     checker.worker('b', row, { ...row, state: 'lost' });
     expect(broken()).toEqual(['lease']);
+    // What a table that was put back does not know, and what it was told since.
+    checker.rowsPutBack();
+    checker.worker('b', row, { ...row, state: 'lost' });
+    expect(broken()).toEqual(['lease']);
+    await scheduler.advance(1);
+    renew(b);
+    checker.worker('b', row, { ...row, state: 'lost' });
+    expect(broken()).toEqual(['lease', 'lease']);
   });
 
   test('nothing wrong with a worker that renews in time', async () => {

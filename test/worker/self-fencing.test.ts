@@ -53,6 +53,23 @@ test('one failed heartbeat, and a hung one, cost nothing: the next is sent a twe
   }
 });
 
+test('a row that was put back to an earlier moment takes the next heartbeat, and its worker answers the next round (G6)', async () => {
+  const stage = await WorkerStage.registered();
+  const { workers } = stage.services;
+  const ask = (round: string) => stage.send({ op: 'resync', round, beat: workers.peek('w1')?.beat ?? 0, page: 1, pages: 1, jobs: [] });
+  await stage.advance(LEASE_MS);
+  const putBack = workers.backup();
+  await stage.advance(10 * LEASE_MS);
+  await ask('before');
+  const shown = workers.peek('w1')?.beat ?? 0;
+  putBack();
+  await stage.advance(LEASE_MS / 3);
+  expect(workers.peek('w1')?.beat).toBeGreaterThan(shown);
+  await ask('after');
+  expect(stage.of('resync').map(({ round }) => round)).toEqual(['before', 'after']);
+  expect(stage.eventsOf('lease-lost')).toEqual([]);
+});
+
 test('heartbeats go out every third of the lease while they succeed', async () => {
   const stage = await WorkerStage.registered();
   await stage.advance(10 * LEASE_MS);
