@@ -39,7 +39,7 @@ export type Condition = Pick<PutItemCommandInput, 'ExpressionAttributeNames' | '
 /** The whole item, `rev` in it. */
 export type Put = Condition & { readonly TableName: string; readonly Item: Record<string, AttributeValue> };
 
-/** Some attributes of the item. It sets `rev` to `:rev`, unless its condition holds as well where it was performed already. */
+/** Some attributes of the item. It sets `rev` to `:rev`, unless its condition holds as well where it was performed already, or another attribute tells that it was. */
 export type Update = Condition & {
   readonly TableName: string;
   readonly Key: Record<string, AttributeValue>;
