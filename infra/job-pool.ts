@@ -60,7 +60,8 @@ export interface JobPoolProps {
    */
   readonly removalPolicy?: RemovalPolicy;
   /**
-   * Alarms on what somebody has to look at: dead letters, jobs that wait, functions that go on failing, no sweep for 5 minutes.
+   * Alarms on what somebody has to look at: dead letters, jobs that wait, functions that go on failing, no sweep for 5 minutes,
+   * a recovery that nobody finishes.
    *
    * @default on, without an action
    */

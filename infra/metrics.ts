@@ -13,7 +13,7 @@ export function poolMetric(poolName: string, name: PoolMetric, options?: MetricO
   return new Metric({ namespace: METRIC_NAMESPACE, metricName: name, dimensionsMap: { service: poolName }, statistic, ...options });
 }
 
-const GAUGES: Readonly<Record<Gauge, true>> = { running: true, pending: true, 'pending-age': true };
+const GAUGES: Readonly<Record<Gauge, true>> = { running: true, pending: true, 'pending-age': true, recovering: true };
 
 export function deadLettersMetric(queues: readonly IQueue[], options?: MetricOptions): IMetric {
   const waiting = queues.map((queue, index) => [

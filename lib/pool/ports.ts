@@ -157,9 +157,9 @@ export type Count =
 
 /**
  * What is measured once a minute while a worker is there or a job waits: jobs that run, as the workers' last heartbeats have it; jobs that wait
- * and are due, 1,000 at most; and for how many seconds the oldest of these has been due.
+ * and are due, 1,000 at most; and for how many seconds the oldest of these has been due. And while the pool is recovering: 1.
  */
-export type Gauge = 'running' | 'pending' | 'pending-age';
+export type Gauge = 'running' | 'pending' | 'pending-age' | 'recovering';
 
 export interface Telemetry {
   /** One structured line per decision. */

@@ -39,7 +39,7 @@ export class Sweep {
   /** One pass over everything. `isIdle`: no worker is there and no job waits, so the next pass may as well be a minute away. */
   async pass(): Promise<{ readonly isIdle: boolean }> {
     const { workers } = this.#ports;
-    const [rows, { generation }] = await Promise.all([workers.list(), workers.poolState()]);
+    const [rows, { state, generation }] = await Promise.all([workers.list(), workers.poolState()]);
     await atOnce(rows, async (row) => {
       try {
         await this.#seeTo(row, generation);
@@ -53,6 +53,8 @@ export class Sweep {
     const due = await this.#assignDue(rows, generation);
     const isIdle = due.length === 0 && !rows.some(isPresent);
     if (this.#isFirstPass && !isIdle) this.#measure(rows, due);
+    // Whoever has the pool recovered may have died over it, and nothing is assigned until somebody goes on.
+    if (this.#isFirstPass && state === 'recovering') this.#ports.telemetry.gauge('recovering', 1);
     if (this.#isFirstPass) await this.#removeInboxes(rows);
     this.#isFirstPass = false;
     this.#forgetLooks(rows);

@@ -29,6 +29,7 @@ const metrics: Readonly<Record<Count | Gauge, true>> = {
   running: true,
   pending: true,
   'pending-age': true,
+  recovering: true,
 };
 const events: Readonly<Record<WorkerEvent['type'], true>> = {
   registered: true,

@@ -133,6 +133,15 @@ describe('nothing is lost', () => {
       ComparisonOperator: 'GreaterThanThreshold',
       TreatMissingData: 'notBreaching',
     });
+    template.hasResourceProperties('AWS::CloudWatch::Alarm', {
+      MetricName: 'recovering',
+      Statistic: 'Maximum',
+      Threshold: 0,
+      ComparisonOperator: 'GreaterThanThreshold',
+      Period: 300,
+      EvaluationPeriods: 6,
+      TreatMissingData: 'notBreaching',
+    });
     // Of four functions, in each of two pools.
     template.resourcePropertiesCountIs('AWS::CloudWatch::Alarm', { MetricName: 'Errors' }, 8);
     const { length: all } = Object.keys(template.findResources('AWS::CloudWatch::Alarm'));

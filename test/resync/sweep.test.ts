@@ -402,6 +402,20 @@ describe('the gauges', () => {
     await plane.newSweep().pass();
     expect(plane.gauges).toEqual(told(0, 1, 1));
   });
+
+  test('tell once a run that the pool is recovering, for as long as it is, though nothing else is to be told; not that it is closed', async () => {
+    const { plane, workers } = await setup();
+    for (const state of ['closed', 'recovering', 'recovering', 'open'] as const) {
+      workers.setPool({ state, generation: 2 });
+      const sweep = plane.newSweep();
+      await sweep.pass();
+      await sweep.pass();
+    }
+    expect(plane.gauges).toEqual([
+      ['recovering', 1],
+      ['recovering', 1],
+    ]);
+  });
 });
 
 function told(running: number, pending: number, age: number) {
