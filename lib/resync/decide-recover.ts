@@ -8,11 +8,12 @@ import { type Round, STILL_OPEN } from './round.ts';
  *     settle     until nobody decides by an earlier state any more. A function looks at the pool through a cache, and lives for
  *                seconds; a worker whose row went with the restore has a lease to find that out and stop; one that was evicted, likewise
  *     put back   the table, where whoever recovers has not done so before; and once more from the start, for what was read of it until now
- *     empty      until every start that was ever sent has been taken, so that it is up, over, or said to be starting
+ *     empty      the inboxes: until every start that was ever sent has been taken, so that it is up, over, or said to be starting
  *     reassign   jobs that name a worker who is gone. Of one without a row nobody else would ever look for them; of the others, the sweep may
  *                only do so once the pool is open, and what nobody runs is to be known before
  *     ask        each worker what it runs, until nothing of its answer is still open
- *     empty      until what came of both is handled
+ *     empty      the request and the report queue: until what came of both is handled. A request that nothing can be decided of as long as a record
+ *                is missing holds back all that are behind it at its key; they are not waited for
  *     open       what waits is assigned
  *     resume     once everybody knows: starts that were out are sent again. Until then none was, for what the records call assigned may be
  *                an earlier assignment of what runs elsewhere; those who run something have said so now
@@ -32,7 +33,7 @@ export interface Looked {
   readonly isPutBack: boolean;
   /** What was seen in a generation up to this one was seen before that; 0 where it was put back from the start. */
   readonly above: number;
-  /** Queues that were seen empty since everything settled; an inbox by its session. */
+  /** Queues that were seen empty since everything settled, or are not waited for any longer; an inbox by its session. */
   readonly empty: ReadonlySet<string>;
   readonly isReassigned: boolean;
   /** Sessions of whose answer nothing is open. */
@@ -92,12 +93,14 @@ export function decideRecover({
   if (!isPutBack) return { step: 'put back' };
 
   const present = rows.filter(isPresent);
-  const full = [REQUESTS, ...present.map(({ session }) => session)].filter((queue) => !empty.has(queue));
-  if (full.length > 0) return { step: 'empty', queues: full };
+  const isFull = (queue: string) => !empty.has(queue);
+  const inboxes = present.map(({ session }) => session).filter(isFull);
+  if (inboxes.length > 0) return { step: 'empty', queues: inboxes };
   if (!isReassigned) return { step: 'reassign' };
   const unanswered = present.filter(({ session }) => !answered.has(session));
   if (unanswered.length > 0) return { step: 'ask', rows: unanswered };
-  if (!empty.has(REPORTS)) return { step: 'empty', queues: [REPORTS] };
+  const queues = [REQUESTS, REPORTS].filter(isFull);
+  if (queues.length > 0) return { step: 'empty', queues };
   return { step: 'open', pool: { state: 'open', generation: pool.generation } };
 }
 

@@ -102,8 +102,20 @@ export interface JobName {
 const TWICE_MS = 3_000;
 /** What goes by between two looks counts as so much at most, ms: that a clock was set proves nothing. */
 const LONGEST_STEP_MS = 5_000;
+/**
+ * So long at most it is waited for the request queue, ms. Where a record was restored, the request that it was missing for has had its next try by
+ * then, a minute at most after the one before; what is left is behind one whose record is missing for good, or comes anew all the time.
+ */
+const REQUESTS_MS = 90_000;
 /** A worker of whose answer something could not be applied is asked so often. */
 const ROUNDS = 3;
+
+/** What gauges said of a queue, by how long the pool had been as it is, ms. */
+interface Gauged {
+  readonly since: number;
+  /** Absent: it was not empty when it was looked at last. */
+  readonly emptySince?: number;
+}
 
 /** A worker that is asked. */
 interface Asking {
@@ -126,7 +138,7 @@ export class Recovery {
   #sinceMs = 0;
   #isPutBack: boolean;
   #above = 0;
-  #emptyAt = new Map<string, number>();
+  #gauged = new Map<string, Gauged>();
   #empty = new Set<string>();
   #isReassigned = false;
   #asking = new Map<string, Asking>();
@@ -229,7 +241,7 @@ export class Recovery {
     this.#generation = generation;
     this.#lookedAt = undefined;
     this.#sinceMs = 0;
-    this.#emptyAt = new Map();
+    this.#gauged = new Map();
     this.#empty = new Set();
     this.#isReassigned = false;
     this.#asking = new Map();
@@ -247,15 +259,19 @@ export class Recovery {
   /** What comes later than the moment at which a queue was empty was decided by the records as they are now. */
   async #gauge(queue: string): Promise<void> {
     const { waiting, taken } = await this.#depthOf(queue);
+    const now = this.#sinceMs;
+    const { since = now, emptySince = now } = this.#gauged.get(queue) ?? {};
     // A request that fails waits for its next try: a stop whose record is missing, for as long as it is.
-    if (waiting > 0 || (taken > 0 && queue !== REQUESTS)) this.#emptyAt.delete(queue);
-    else if (this.#sinceMs - this.#emptyAtFirst(queue) >= TWICE_MS) this.#empty.add(queue);
+    const isEmpty = waiting === 0 && (taken === 0 || queue === REQUESTS);
+    this.#gauged.set(queue, isEmpty ? { since, emptySince } : { since });
+    const isWaitedFor = queue !== REQUESTS || now - since < REQUESTS_MS;
+    if ((isEmpty && now - emptySince >= TWICE_MS) || !isWaitedFor) this.#empty.add(queue);
   }
 
-  #emptyAtFirst(queue: string): number {
-    const at = this.#emptyAt.get(queue) ?? this.#sinceMs;
-    this.#emptyAt.set(queue, at);
-    return at;
+  /** It has to be seen empty anew. */
+  #refilled(queue: string): void {
+    this.#gauged.delete(queue);
+    this.#empty.delete(queue);
   }
 
   #depthOf(queue: string): Promise<Depth> {
@@ -269,7 +285,7 @@ export class Recovery {
     const there = new Set(rows.flatMap((row) => (isGone(row) ? [] : [row.workerId])));
     for await (const owned of pagesOf(this.#ports.owned)) await this.#assign(owned.filter(({ worker }) => !there.has(worker)));
     this.#isReassigned = true;
-    this.#empty.delete(REQUESTS);
+    this.#refilled(REQUESTS);
   }
 
   /** What was assigned has its start sent once more; whoever has it already only says so again. */
@@ -311,7 +327,7 @@ export class Recovery {
       asking.skipped = round.skipped;
       asking.isAnswered = isConclusive(round) && (round.skipped === 0 || asking.rounds >= ROUNDS);
       // What it confirmed may still be on the report queue, and whose jobs are to be looked at on the request queue.
-      if (asking.isAnswered) for (const queue of [REPORTS, REQUESTS]) this.#empty.delete(queue);
+      if (asking.isAnswered) for (const queue of [REPORTS, REQUESTS]) this.#refilled(queue);
       return;
     }
     // A name that was used at this beat and minute comes to nothing, so there will be another at the next.

@@ -119,6 +119,32 @@ describe('a table is put back in the course of the recovery', () => {
     },
   );
 
+  test.for([
+    ['that really runs', true],
+    ['that nobody runs', false],
+  ] as const)(
+    'behind more requests than a function takes at once, of a key %s and that has no record: it waits for no more than their next try',
+    async ([, runs]) => {
+      const { handler, pool, workers } = await aPool();
+      await using _ = pool;
+      const restore = pool.backup('jobs');
+      const key = runs ? await upAt(pool, undefined, 'runs') : 'nobody';
+      // Each worker was asked once since it came, and is again in an hour.
+      await pool.advance(5 * 60_000);
+      const putBack = async () => {
+        restore({ leavesPool: true });
+        await pool.client.stop(key);
+        for (let i = 0; i < 20; i++) await pool.client.notify(key, `notification ${i}`);
+      };
+      const from = pool.now;
+      const report = await pool.client.recover({ ...WAIT, putBack });
+      expect(pool.now - from).toBeLessThan(4 * 60_000);
+      expect(report.restored.map((restored) => restored.key)).toEqual(runs ? [key] : []);
+      await pool.advance(2 * 60_000);
+      expect([handler.live.size, running(pool, workers).size]).toEqual([0, 0]);
+    },
+  );
+
   test('of workers: who has no row, or an older one, stops and comes back, and whoever is gone is found out; no job is doubled or lost (G1, G2, G6)', async () => {
     const { handler, pool, workers } = await aPool();
     await using _ = pool;

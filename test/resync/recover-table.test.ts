@@ -104,7 +104,6 @@ const without = (...queues: readonly string[]) => new Set([...DONE.empty].filter
 const goesOn: readonly Row[] = [
   ...settles,
   { when: 'the table is to be put back', looked: { isPutBack: false, empty: new Set(), answered: new Set() }, step: { step: 'put back' } },
-  { when: 'the request queue was not seen empty', looked: { empty: without(REQUESTS) }, step: { step: 'empty', queues: [REQUESTS] } },
   { when: 'no inbox was seen empty', looked: { empty: without(...INBOXES) }, step: { step: 'empty', queues: INBOXES } },
   { when: 'jobs may name a worker without a row', looked: { isReassigned: false }, step: { step: 'reassign' } },
   { when: 'no worker answered', looked: { answered: new Set() }, step: { step: 'ask', rows } },
@@ -123,6 +122,16 @@ const goesOn: readonly Row[] = [
     when: 'what was answered may still be on the report queue',
     looked: { empty: without(REPORTS) },
     step: { step: 'empty', queues: [REPORTS] },
+  },
+  {
+    when: 'what came of it may still be on the request queue',
+    looked: { empty: without(REQUESTS) },
+    step: { step: 'empty', queues: [REQUESTS] },
+  },
+  {
+    when: 'a request may be waiting for the record of what a worker was not asked about yet',
+    looked: { empty: without(REQUESTS, REPORTS), answered: new Set() },
+    step: { step: 'ask', rows },
   },
   { when: 'all of it was done', looked: {}, step: { step: 'open', pool: opened } },
   { when: 'there is no worker', looked: { rows: [] }, step: { step: 'open', pool: opened } },
