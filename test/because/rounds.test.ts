@@ -1,5 +1,6 @@
 import { expect, vi } from 'vitest';
 import * as effects from '../../lib/pool/effects.ts';
+import { PRESENT } from '../../lib/pool/worker.ts';
 import * as pages from '../../lib/resync/apply-page.ts';
 import * as entries from '../../lib/resync/decide-entry.ts';
 import * as expiries from '../../lib/resync/decide-expiry.ts';
@@ -87,6 +88,29 @@ because('a worker counts its heartbeats itself: put back to an earlier moment, i
     const { heartbeat } = MemoryWorkers.prototype;
     vi.spyOn(MemoryWorkers.prototype, 'heartbeat').mockImplementation(async function (this: MemoryWorkers, said) {
       return heartbeat.call(this, { ...said, beat: (this.peek(said.workerId)?.beat ?? 0) + 1 });
+    });
+  },
+  breaks: LIVE,
+});
+
+because('a heartbeat that is tried again after a later one lowers no beat: the row would show again what was looked at before', {
+  async plays() {
+    const { plane, runs, begin, workers, w1, row } = await setup();
+    await runs();
+    await w1.beat();
+    await begin();
+    await plane.advance(LEASE_MS - 5_000);
+    await w1.beat();
+    await workers.heartbeat({ workerId: 'w1', session: 's1', beat: 1, running: 0 });
+    await plane.advance(6_000);
+    expect(row()?.state, LIVE).toBe('active');
+  },
+  without() {
+    const { heartbeat } = MemoryWorkers.prototype;
+    vi.spyOn(MemoryWorkers.prototype, 'heartbeat').mockImplementation(async function (this: MemoryWorkers, said) {
+      const below: object = { beat: said.beat - 1 };
+      await this.change(said.workerId, { session: said.session, states: PRESENT }, below);
+      return heartbeat.call(this, said);
     });
   },
   breaks: LIVE,

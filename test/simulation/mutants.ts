@@ -781,6 +781,7 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
     test: 'test/because/rounds.test.ts',
     because: RARE,
     names: [
+      'a late heartbeat lowers the beat',
       'heartbeats are counted by the row',
       'any round without a beat is a whole lease',
       'a worker that does not answer is never revoked',
@@ -855,7 +856,6 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
     names: [
       'a worker’s row is changed whatever its state',
       'a worker is declared lost though it beat in between',
-      'a late heartbeat lowers the beat',
       'a worker that is revoked takes itself for draining',
       'a worker that is lost says that it left',
     ],
