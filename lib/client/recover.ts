@@ -22,7 +22,7 @@ export interface RecoverReport {
    * ended after it where no worker remembers that.
    */
   readonly again: readonly JobName[];
-  /** Jobs that wait and never ran, as far as the records know. Where they ran and ended after the backup, they run again. */
+  /** Jobs that wait, or whose start was out, and that never ran, as far as the records know. Where they ran and ended after the backup, they run again. */
   readonly waiting: readonly JobName[];
   /** Workers that said something which could not be applied, and how many things. They are asked again in an hour. */
   readonly undecided: RecoverProgress['undecided'];

@@ -18,7 +18,7 @@ import { type Round, STILL_OPEN } from './round.ts';
  *     resume     once everybody knows: starts that were out are sent again. Until then none was, for what the records call assigned may be
  *                an earlier assignment of what runs elsewhere; those who run something have said so now
  *
- * A worker that registers meanwhile takes its turn from where the others are.
+ * A worker that registers meanwhile takes its turn from where the others are; of one that goes, the jobs are reassigned.
  */
 export interface Looked {
   readonly pool: PoolState;
@@ -35,6 +35,7 @@ export interface Looked {
   readonly above: number;
   /** Queues that were seen empty since everything settled, or are not waited for any longer; an inbox by its session. */
   readonly empty: ReadonlySet<string>;
+  /** Whether the jobs of all workers were looked at who are gone by now. */
   readonly isReassigned: boolean;
   /** Sessions of whose answer nothing is open. */
   readonly answered: ReadonlySet<string>;

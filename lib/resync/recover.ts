@@ -140,7 +140,8 @@ export class Recovery {
   #above = 0;
   #gauged = new Map<string, Gauged>();
   #empty = new Set<string>();
-  #isReassigned = false;
+  /** Workers who were there when the jobs of all others were looked at. */
+  #there: ReadonlySet<string> | undefined;
   #asking = new Map<string, Asking>();
   #isResumed = false;
   #seen: PoolState | undefined;
@@ -180,6 +181,7 @@ export class Recovery {
   }
 
   #looked(pool: PoolState, rows: readonly WorkerRow[]): Looked {
+    const there = thoseThere(rows);
     return {
       pool,
       rows,
@@ -189,7 +191,7 @@ export class Recovery {
       isPutBack: this.#isPutBack,
       above: this.#above,
       empty: this.#empty,
-      isReassigned: this.#isReassigned,
+      isReassigned: this.#there !== undefined && [...this.#there].every((worker) => there.has(worker)),
       answered: new Set([...this.#asking].flatMap(([session, { isAnswered }]) => (isAnswered ? [session] : []))),
       isResumed: this.#isResumed,
     };
@@ -221,8 +223,7 @@ export class Recovery {
       case 'ask':
         return atOnce(step.rows, (row) => this.#ask(row));
       case 'open':
-        // As long as nothing is assigned, what waits is what is not up.
-        await this.#lookAtPending();
+        await this.#lookAtWaiting();
         await this.#ports.pool.change(pool, step.pool);
         return;
       case 'resume':
@@ -243,7 +244,7 @@ export class Recovery {
     this.#sinceMs = 0;
     this.#gauged = new Map();
     this.#empty = new Set();
-    this.#isReassigned = false;
+    this.#there = undefined;
     this.#asking = new Map();
     this.#isResumed = false;
   }
@@ -282,9 +283,9 @@ export class Recovery {
 
   /** The request function looks at the row itself, and declares the owner lost where there is none. */
   async #reassign(rows: readonly WorkerRow[]): Promise<void> {
-    const there = new Set(rows.flatMap((row) => (isGone(row) ? [] : [row.workerId])));
+    const there = thoseThere(rows);
     for await (const owned of pagesOf(this.#ports.owned)) await this.#assign(owned.filter(({ worker }) => !there.has(worker)));
-    this.#isReassigned = true;
+    this.#there = there;
     this.#refilled(REQUESTS);
   }
 
@@ -301,17 +302,18 @@ export class Recovery {
     await this.#ports.requests.send(jobs.map(({ key }) => ({ op: 'assign', key })));
   }
 
-  async #lookAtPending(): Promise<void> {
-    const again: JobName[] = [];
-    const waiting: JobName[] = [];
-    for await (const keys of pagesOf(this.#ports.pendingKeys)) {
-      for (const job of (await this.#ports.jobs(keys)).values()) {
-        const { key, dispatchId } = job;
-        if (job.status === 'pending') (job.startedAt === undefined ? waiting : again).push({ key, dispatchId });
-      }
-    }
-    this.#again = again;
-    this.#waiting = waiting;
+  /** As long as nothing is assigned, what is not up is what waits, and what the records call assigned: no start of it is out any more. */
+  async #lookAtWaiting(): Promise<void> {
+    const idle = new Map<string, Job>();
+    const look = async (keys: readonly string[]) => {
+      for (const [key, job] of await this.#ports.jobs(keys)) if (job.status === 'pending' || job.status === 'assigned') idle.set(key, job);
+    };
+    for await (const owned of pagesOf(this.#ports.owned)) await look(owned.map(({ key }) => key));
+    for await (const keys of pagesOf(this.#ports.pendingKeys)) await look(keys);
+    const named = (ran: boolean) =>
+      [...idle.values()].flatMap(({ key, dispatchId, startedAt }) => ((startedAt !== undefined) === ran ? [{ key, dispatchId }] : []));
+    this.#again = named(true);
+    this.#waiting = named(false);
   }
 
   async #ask(row: WorkerRow): Promise<void> {
@@ -336,6 +338,10 @@ export class Recovery {
     await machine.start(name, { worker: workerId, session });
     asking.started = name;
   }
+}
+
+function thoseThere(rows: readonly WorkerRow[]): ReadonlySet<string> {
+  return new Set(rows.flatMap((row) => (isGone(row) ? [] : [row.workerId])));
 }
 
 function isSame(one: PoolState, other: PoolState): boolean {

@@ -119,6 +119,36 @@ describe('a table is put back in the course of the recovery', () => {
     },
   );
 
+  test('to a moment at which a start was out that is over since: it is named, and started again under a fence above all that came after (G1, G5)', async () => {
+    const recording = recordingHandler();
+    const first = Promise.withResolvers<void>();
+    let starts = 0;
+    const pool = await createTestPool({ workers: 0 });
+    await using _ = pool;
+    const worker = await pool.addWorker({
+      handler: {
+        ...recording,
+        start: (...given) => (starts++ === 0 ? first.promise : Promise.resolve()).then(() => recording.start(...given)),
+      },
+    });
+    await pool.client.start('k', 'payload', { dispatchId: 'first' });
+    await pool.until(() => starts > 0, { withinMs: pool.lease });
+    const restore = pool.backup('jobs');
+    first.reject(new Error('not here'));
+    expect(await pool.client.dispatch('first').outcome(WAIT)).toMatchObject({ outcome: 'start-failed' });
+    await up(pool, 'k', 'second');
+    recording.finish('k', 'well');
+    await pool.client.dispatch('second').ended(WAIT);
+    const fence = recording.starts.at(-1)?.fence ?? 0;
+    // Nobody asks the worker about the key any more, and it forgets what became of both.
+    await pool.advance(4 * 3_600_000);
+    const report = await pool.client.recover({ ...WAIT, putBack: async () => restore({ leavesPool: true }) });
+    expect(report).toMatchObject({ again: [], waiting: [{ key: 'k', dispatchId: 'first' }] });
+    await pool.until(() => recording.live.has('k'), { withinMs: pool.lease });
+    expect(recording.live.get('k')?.fence).toBeGreaterThan(fence);
+    expect(running(pool, [worker])).toEqual(new Set(['k']));
+  });
+
   test.for([
     ['that really runs', true],
     ['that nobody runs', false],

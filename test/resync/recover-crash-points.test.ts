@@ -173,7 +173,7 @@ afterAll(() => {
 test('without any fault: what runs is left alone, and only what does not is started', () => {
   const lost = { key: 'replaced', dispatchId: 'replaced-1' };
   const again = ['gone', 'stopped'].map((key) => ({ key, dispatchId: `${key}-1` }));
-  expect(calm.report).toMatchObject({ lost: [lost], again, waiting: [], undecided: [] });
+  expect(calm.report).toMatchObject({ lost: [lost], again, waiting: [{ key: 'out', dispatchId: 'out-1' }], undecided: [] });
   expect(calm.left).toMatchObject({ starts: ['gone gone-1', 'out out-1', 'stopped stopped-1'], stops: [], dead: [], lost: 'failed' });
   expect(calm.left.fences.every((fence) => fence.endsWith('true'))).toBe(true);
 });

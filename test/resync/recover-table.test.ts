@@ -2,6 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { PoolState, WorkerRow } from '../../lib/pool/worker.ts';
 import { decideRecover, isConclusive, type Looked, REPORTS, REQUESTS, type RecoverStep } from '../../lib/resync/decide-recover.ts';
+import { Recovery } from '../../lib/resync/recover.ts';
+import type { Round } from '../../lib/resync/round.ts';
 
 // Every step of a recovery, each from the look that calls for it and nothing less.
 
@@ -216,5 +218,71 @@ describe('whatever is looked at', () => {
         expect(then.step).not.toBe('begin');
       }),
     );
+  });
+});
+
+describe('the jobs of a worker that is gone', () => {
+  /** A recovery in which all queues are empty and each round is answered at once, up to the step. */
+  async function recovers(from: readonly WorkerRow[]) {
+    let pool: PoolState = { state: 'open', generation: 1 };
+    let now = 0;
+    let rows = from;
+    const assigned: string[] = [];
+    const empty = async () => ({ waiting: 0, taken: 0 });
+    const resolved = { state: 'resolved', skipped: 0, counts: {} } as Round;
+    const recovery = new Recovery(
+      {
+        pool: {
+          get: async () => pool,
+          async change(_, next) {
+            pool = next;
+            return true;
+          },
+        },
+        gauges: { requests: empty, reports: empty, inbox: empty },
+        workers: { change: async () => undefined },
+        rows: async () => rows,
+        owned: async () => ({ items: [...from, aRow('before')].map(({ workerId }) => ({ key: `of ${workerId}`, worker: workerId })) }),
+        pendingKeys: async () => ({ items: [] }),
+        jobs: async () => new Map(),
+        rounds: { get: async (token) => ({ ...resolved, token }) },
+        machine: {
+          async start(token, { worker }) {
+            rows = rows.map((row) => (row.workerId === worker ? { ...row, round: token } : row));
+          },
+        },
+        requests: {
+          async send(requests) {
+            assigned.push(...requests.map(({ key }) => key));
+          },
+        },
+        clock: { now: () => (now += 1_000) },
+      },
+      { leaseMs: LEASE_MS },
+    );
+    return {
+      assigned,
+      goes: (workerId: string) => {
+        rows = rows.map((row) => (row.workerId === workerId ? { ...row, state: 'left' } : row));
+      },
+      async until(step: RecoverStep['step']): Promise<void> {
+        while (recovery.progress?.step.step !== step) await recovery.pass();
+      },
+    };
+  }
+
+  test('are reassigned before the pool is opened, though it went after those of the others were (G5)', async () => {
+    const { assigned, goes, until } = await recovers([aRow('w1'), aRow('w2')]);
+    await until('ask');
+    expect(assigned).toEqual(['of before']);
+    goes('w1');
+    await until('open');
+    expect(assigned).toEqual(['of before', 'of w1', 'of before']);
+  });
+
+  test('are looked at once, where nobody goes meanwhile', async () => {
+    const { assigned, until } = await recovers([aRow('w1'), aRow('w2')]);
+    await until('open');
+    expect(assigned).toEqual(['of before']);
   });
 });

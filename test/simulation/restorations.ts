@@ -1,6 +1,7 @@
 import type { RecoverReport, RecoverWait } from '../../lib/client/recover.ts';
-import type { StartedDispatch } from '../../lib/pool/dispatch.ts';
+import { type Dispatch, outcomeOf } from '../../lib/pool/dispatch.ts';
 import { PoolError } from '../../lib/pool/errors.ts';
+import type { Job } from '../../lib/pool/job.ts';
 import { isSame } from '../../lib/testing/invariants.ts';
 import type { MemoryServices } from '../../lib/testing/memory-services.ts';
 import { Random } from '../../lib/testing/random.ts';
@@ -11,8 +12,8 @@ interface Restored {
   readonly at: number;
   /** Nothing was assigned meanwhile: the pool was recovering already. */
   readonly isHeldBack: boolean;
-  /** Dispatches whose end was on record, and which run again by what was put back. */
-  readonly endsLost: readonly StartedDispatch[];
+  /** Dispatches whose end was on record, and which by what was put back are not over. */
+  readonly endsLost: readonly Dispatch[];
 }
 
 interface Backup {
@@ -82,7 +83,7 @@ export class Restorations {
 
   #putBack(backups: readonly Backup[], leavesPool: boolean): void {
     const { scheduler, pool, checker, tell } = this.#scene;
-    const ended = pool.services.dispatches.all().filter(({ status }) => status === 'ended');
+    const ended = pool.services.dispatches.all().filter(({ status }) => status === 'ended' || status === 'never-started');
     for (const { table, at, putBack } of backups) {
       const agoMs = scheduler.now() - at;
       tell('somebody', () => `restores the table of ${table} to ${agoMs} ms ago`);
@@ -90,10 +91,13 @@ export class Restorations {
       if (table === 'workers') checker.rowsPutBack();
     }
     const { jobs, dispatches } = pool.services;
+    // A start that is out, or due, is on its way before the recovery begins, where that does not put the table back itself.
+    const live: readonly Job['status'][] = leavesPool ? ['running', 'assigned', 'pending'] : ['running'];
     const endsLost = ended.flatMap(({ dispatchId, key }) => {
       const job = jobs.peek(key);
       const record = dispatches.peek(dispatchId);
-      return record?.status === 'started' && job?.status === 'running' && job.dispatchId === dispatchId ? [record] : [];
+      const isLost = record?.status === 'started' || record?.status === 'admitted';
+      return isLost && job?.dispatchId === dispatchId && live.includes(job.status) ? [record] : [];
     });
     this.#restored = { at: scheduler.now(), isHeldBack: leavesPool, endsLost };
   }
@@ -151,14 +155,17 @@ export class Restorations {
       const runs = () => `${process.name} runs "${key}" for ${dispatchId} under fence ${fence}, and the record is ${JSON.stringify(job)}`;
       if (!checker.isOrphanSince(key, at)) checker.check(isKnown, 'what runs in a recovered pool is on record', runs);
     }
-    const named = new Set([...report.again, ...report.lost].map(({ dispatchId }) => dispatchId));
-    for (const { dispatchId, key, outcome } of endsLost) {
+    const named = new Set([...report.again, ...report.waiting, ...report.lost].map(({ dispatchId }) => dispatchId));
+    for (const lost of endsLost) {
+      const { dispatchId, key } = lost;
       if (checker.isOrphanSince(key, at)) continue;
       // The older record was acted upon before the recovery began, and what runs by it is all that the recovery finds.
       if (!isHeldBack && checker.wasAssignedBelow(report.generation, key, at)) continue;
       const record = dispatches.peek(dispatchId);
       // Where it is another one, its record was deleted meanwhile, and it was asked for once more.
-      const isLost = record?.status === 'started' && isSame(record.outcome, outcome);
+      const isLost =
+        record?.status === 'admitted' ||
+        (record?.status === 'started' && (lost.status === 'admitted' || isSame(record.outcome, outcomeOf(lost))));
       const isBack = !isLost || named.has(dispatchId);
       const what = () => `dispatch ${dispatchId} had ended, is ${JSON.stringify(record)}, and not in ${JSON.stringify(report)}`;
       checker.check(isBack, 'an end that was lost is back in a recovered pool, or reported', what);
