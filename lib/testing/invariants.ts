@@ -1,5 +1,5 @@
 import type { Dispatch } from '../pool/dispatch.ts';
-import { type AssignedJob, isOwned, type Job, type RunningJob } from '../pool/job.ts';
+import { type AssignedJob, isOwned, type Job, lastFence, type RunningJob } from '../pool/job.ts';
 import type { PoolState, WorkerRow } from '../pool/worker.ts';
 import { type Command, fingerprintOf, parseRequest, type StartCommand, type StopReason } from '../wire/index.ts';
 import type { Call, CallResult } from './calls.ts';
@@ -211,16 +211,12 @@ export class Checker {
       return;
     }
     const highest = this.#fences.get(key) ?? 0;
-    // What really runs comes back under its own fence, over what was there only because its record was lost.
+    // What really runs comes back under its own fence, over what was there only because its record was lost: that one's is remembered above it.
     const isRestored = after.status === 'running' && before?.dispatchId !== after.dispatchId;
     if (isRestored && (before || this.#orphans.has(key))) this.#checkRestored(before, after);
-    const isKept = before?.fence === after.fence && before.dispatchId === after.dispatchId;
-    this.check(
-      after.fence >= highest || isRestored || isKept,
-      'the fence of a key never falls',
-      () => `the fence of job "${key}" fell from ${highest} to ${after.fence}`,
-    );
-    this.#fences.set(key, Math.max(highest, after.fence));
+    const last = lastFence(after);
+    this.check(last >= highest, 'the fence of a key never falls', () => `the fence of job "${key}" fell from ${highest} to ${last}`);
+    this.#fences.set(key, last);
     if (before && isOwned(before) && this.#mistaken.has(before.owner.session)) {
       const stays = isOwned(after) && after.dispatchId === before.dispatchId && after.owner.session === before.owner.session;
       if (!stays) this.#taken.add(`${before.dispatchId}\n${before.owner.session}`);

@@ -967,7 +967,6 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
       'a confirmed revives an ended job',
       'a confirmed takes the job from another owner',
       'the end of a job is overwritten by a restoration before it is settled',
-      'what is restored under a lower fence forgets the highest of its key',
     ],
   },
   {

@@ -236,8 +236,15 @@ describe('the checker sees', () => {
     test('a job restored in the place of another worker’s', async () => {
       const { checker, services, broken } = await deleted();
       await services.jobs.commit(other, undefined);
-      checker.job('k', other, running(2, 'a'));
+      checker.job('k', other, { ...running(2, 'a'), above: 3 });
       expect(broken()).toEqual(['G5 restored, never overwritten']);
+    });
+
+    test('a job restored under its own fence, while a higher one of its key is forgotten (G1)', async () => {
+      const { checker, services, broken } = await deleted();
+      await services.jobs.commit(other, undefined);
+      checker.job('k', other, running(2, 'a'));
+      expect(broken()).toContain('G1 one owner');
     });
   });
 
