@@ -36,8 +36,8 @@ function confirmed(of: DispatchName = 'd1', fence = FENCE, by: Owner = OWNER): C
   const said = { key: KEY, dispatchId: of, fingerprint: fingerprint(of), fence, ...by, at: 400 };
   return { ...said, type: 'confirmed', startedAt: 160, payload: PAYLOAD[of] };
 }
-function refused(of: DispatchName = 'd1', fence = FENCE): KeyBusyReport {
-  const said = { key: KEY, dispatchId: of, fingerprint: fingerprint(of), fence, ...OWNER, at: 400 };
+function refused(of: DispatchName = 'd1', fence = FENCE, by: Owner = OWNER): KeyBusyReport {
+  const said = { key: KEY, dispatchId: of, fingerprint: fingerprint(of), fence, ...by, at: 400 };
   return {
     ...said,
     type: 'refused',
@@ -355,6 +355,14 @@ export const restoreTable: Table<RestoreRow> = {
       when: 'refused: key-busy, at another fence than the record’s',
       report: refused('d1', 90),
       row: HERE,
+      ...record('d2', 'started'),
+      columns: COLUMNS,
+      cells: [['*', 'a report like any other']],
+    },
+    {
+      when: 'refused: key-busy, repeated by a later session of the owner (a restored table)',
+      report: refused('d1', FENCE, { ...OWNER, session: 's9' }),
+      row: worker(OWNER.worker, 's9'),
       ...record('d2', 'started'),
       columns: COLUMNS,
       cells: [['*', 'a report like any other']],

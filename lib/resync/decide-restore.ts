@@ -104,7 +104,8 @@ export function decideRestore(snapshot: RestoreSnapshot, report: ConfirmedReport
 /** A start that was refused as key-busy. Undefined: that cost no record, and it is a report like any other. */
 export function decideHolder(snapshot: RestoreSnapshot, report: KeyBusyReport, context: ReportContext): RestoreDecision | undefined {
   const { job, dispatch, named } = snapshot;
-  if (!job || !isOwned(job) || !matches(job, report)) return undefined;
+  // Repeated by a later session it says nothing of what runs: that one registered once every handler of its worker had stopped.
+  if (!job || !isOwned(job) || !matches(job, report) || job.owner.session !== report.session) return undefined;
   const neverStarted = job.startedAt === undefined && named?.status !== 'started';
   if (!neverStarted || dispatch?.status !== 'started') return undefined;
   const runs = { ...report.running, key: report.key };
