@@ -3,7 +3,7 @@ import type { IndexLag } from './frozen.ts';
 import type { Invocation } from './functions.ts';
 import { Incidents } from './incidents.ts';
 import type { ExecutionFate } from './memory-machine.ts';
-import type { Disturbance } from './memory-queue.ts';
+import type { Disturbance, NewMessage } from './memory-queue.ts';
 import { FUNCTION_TIMEOUT_MS } from './memory-services.ts';
 import type { Process } from './process.ts';
 import { Random } from './random.ts';
@@ -69,6 +69,8 @@ export const NO_FAULTS: FaultRates = {
 
 export const FAULT_KINDS = Object.keys(NO_FAULTS) as readonly FaultKind[];
 
+const WORSE = 0.8;
+
 const CONDITIONAL = new Set(['jobs.commit', 'dispatches.admit', 'dispatches.change', 'restores.restore']);
 
 /** The network, queues and functions as a seed has them fail. */
@@ -81,6 +83,8 @@ export class Faults implements Network {
   /** Of each kind by itself. */
   readonly #lots: { readonly [kind in FaultKind]: Random };
   readonly #cutOff = new Map<Process, Set<string>>();
+  /** Until when what is said about a key is so; by kind and key. */
+  readonly #worse = new Map<string, number>();
   #rates: FaultRates;
 
   constructor(random: Random, scheduler: Scheduler, rates: FaultRates, incidents = new Incidents()) {
@@ -96,6 +100,7 @@ export class Faults implements Network {
   end(): void {
     this.#rates = NO_FAULTS;
     this.#cutOff.clear();
+    this.#worse.clear();
   }
 
   count(kind: string): void {
@@ -113,12 +118,17 @@ export class Faults implements Network {
     this.#cutOff.get(process)?.delete(service);
   }
 
+  /** For so long most of what is sent about the key is lost, late, slow on its way, or comes again. */
+  worsen(kind: 'lost' | 'late' | 'again' | 'slow', key: string, forMs: number): void {
+    this.#worse.set(`${kind} ${key}`, this.#scheduler.now() + forMs);
+  }
+
   isCutOff({ by, service }: Call): boolean {
     return this.#cutOff.get(by)?.has(service) === true;
   }
 
   fate(call: Call): Fate {
-    const delayMs = this.#happens('slow') ? this.#random.between(100, 8_000) : this.#random.between(1, 15);
+    const delayMs = this.#happens('slow', call) ? this.#random.between(100, 8_000) : this.#random.between(1, 15);
     return { delayMs, fault: this.#faultOf(call) };
   }
 
@@ -141,12 +151,12 @@ export class Faults implements Network {
   disturbance(mayLose: boolean): Disturbance {
     const again = new Set<string>();
     return {
-      lost: () => mayLose && this.#happens('lost'),
+      lost: (message) => mayLose && this.#happens('lost', message),
       deadLettered: () => this.#happens('dead-lettered'),
-      late: () => (this.#happens('late') ? this.#random.between(50, 20_000) : 0),
-      again: ({ id }) => {
-        if (again.has(id) || !this.#happens('again')) return undefined;
-        again.add(id);
+      late: (message) => (this.#happens('late', message) ? this.#random.between(50, 20_000) : 0),
+      again: (message) => {
+        if (again.has(message.id) || !this.#happens('again', message)) return undefined;
+        again.add(message.id);
         return this.#random.between(0, 20_000);
       },
       pick: (count) => (this.#happens('reordered') ? this.#random.below(count) : 0),
@@ -175,9 +185,22 @@ export class Faults implements Network {
     runsTwice: at === 'function' && this.#happens('step-again'),
   });
 
-  #happens(kind: FaultKind): boolean {
-    const happens = this.#lots[kind].chance(this.#rates[kind]) && this.#incidents.happens(kind);
+  /** `about`: the message that it happens to. */
+  #happens(kind: FaultKind, about?: NewMessage | Call): boolean {
+    const isWorse = about !== undefined && this.#worse.size > 0 && this.#isWorse(kind, about);
+    const happens = this.#lots[kind].chance(isWorse ? WORSE : this.#rates[kind]) && this.#incidents.happens(kind);
     if (happens) this.count(kind);
     return happens;
   }
+
+  #isWorse(kind: FaultKind, message: NewMessage | Call): boolean {
+    const until = this.#worse.get(`${kind} ${keyOf(message)}`);
+    return until !== undefined && this.#scheduler.now() < until;
+  }
+}
+
+/** The key that is spoken of: it is the group of requests and commands, and named by a report, and by what is sent. */
+function keyOf(about: NewMessage | Call): unknown {
+  if ('service' in about) return [about.args[0]].flat().map((sent) => (sent as { readonly key?: string } | undefined)?.key)[0];
+  return about.group === undefined ? JSON.parse(about.body).key : about.group.replace(/^key /, '');
 }

@@ -25,7 +25,7 @@ export interface QueueOptions {
 /** What a queue may do to its messages within what SQS promises; and what befalls them. */
 export interface Disturbance {
   /** Never seen by anybody: expired unread, or dead-lettered and never put back. */
-  lost?(): boolean;
+  lost?(message: NewMessage): boolean;
   /** Among the dead letters before anybody has handled it. */
   deadLettered?(): boolean;
   /** Not visible for so long after it was sent. */
@@ -112,7 +112,7 @@ export class MemoryQueue {
       this.#sentIds.set(message.deduplicationId, now);
     }
     const { disturbance, deadLetters } = this.#options;
-    if (disturbance?.lost?.()) return;
+    if (disturbance?.lost?.(message)) return;
     if (deadLetters && disturbance?.deadLettered?.()) {
       deadLetters.send(message);
       return;

@@ -74,13 +74,18 @@ export interface Line {
 
 /** Every line of the tables, with what the deciders themselves answer there. */
 export function linesOfTables(): readonly Line[] {
+  /** Of what the request table decides: which message has a command sent to the owner of a job, and what the job is then. */
+  const sends = new Set<string>();
   return [
     ...linesOf(requestTable, ({ request, dispatch: read, next: waits, workers, pool = 'open', generation = 1 }, column) => {
       const job = jobAt(column);
       const next = waits === 'missing' || job?.next === undefined ? undefined : (waits ?? dispatch('d3', 'admitted'));
       const snapshot = { ...(job && { job }), ...(read && { dispatch: read }), ...(next && { next }) };
       const of = { ...context(), ...(workers && { workers }), pool: { state: pool, generation } };
-      return MET.decideRequest([snapshot, request, of], decideRequest(snapshot, request, of));
+      const decision = decideRequest(snapshot, request, of);
+      for (const effect of decision.effects ?? [])
+        if (effect.type === 'send' || effect.type === 'check-owner') sends.add(`${request.op} × ${effect.job.status}`);
+      return MET.decideRequest([snapshot, request, of], decision);
     }),
     ...linesOf(reportTable, ({ report, dispatch: read, holder }, column) => {
       const job = jobAt(column);
@@ -94,7 +99,12 @@ export function linesOfTables(): readonly Line[] {
     ...linesOf(ownerLostTable, ({ ops, workers }, column) => {
       const job = OWNED_JOBS[column];
       const of = { ...context(), ...(workers && { workers }) };
-      return job ? ops.flatMap((op) => MET.decideOwnerLost([job, op, of], decideOwnerLost(job, op, of))) : [];
+      // A stop of what runs is committed before its owner is looked at, which then is the owner of a job that is stopping.
+      return job
+        ? ops
+            .filter((op) => sends.has(`${op} × ${job.status}`))
+            .flatMap((op) => MET.decideOwnerLost([job, op, of], decideOwnerLost(job, op, of)))
+        : [];
     }),
     ...linesOf(entryTable, ({ entry, asked, by, row, dispatch: read, pool = 'open', generation = 1 }, column) => {
       const job = jobAt(column);
@@ -177,10 +187,11 @@ function linesOf<Row extends TableRow>(
   decided: (row: Row, column: string) => readonly string[],
 ): readonly Line[] {
   return rows.flatMap((row) => {
-    return usedCells(row).map((cell) => ({
+    const lines = usedCells(row).map((cell) => ({
       name: `${title} | ${row.when} | ${cell[0]} → ${cell[1]}`,
       by: new Set(row.columns.filter((column) => cellOf(row, column) === cell).flatMap((column) => decided(row, column))),
     }));
+    return lines.filter(({ by }) => by.size > 0);
   });
 }
 

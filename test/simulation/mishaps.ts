@@ -56,13 +56,13 @@ export class Mishaps {
       case 'badMessage':
         return this.#badMessage(random);
       case 'move':
-        return operator.move(random);
+        return operator.move(random.pick(this.#scene.keys), random);
       case 'close':
         return !restorations.isRecovering && operator.close(random.pick(['closed', 'recovering'] as const), forMs);
       case 'deploy':
         return operator.deploy(random.pick([3_000, leaseMs, 2 * leaseMs]));
       case 'loseRecord':
-        return this.#loseRecord(random);
+        return this.#loseAnyRecord(random);
       case 'restoreTable':
         return restorations.restore(random);
       case 'operator': {
@@ -76,14 +76,15 @@ export class Mishaps {
       case 'drain':
       case 'setClock':
         if (crew.workers.length === 0) return false;
-        this.#befalls(random.pick(crew.workers), kind, forMs, random);
+        this.befalls(random.pick(crew.workers), kind, forMs, random);
         return true;
       default:
         return kind satisfies never;
     }
   }
 
-  #befalls(
+  /** One of those that happen to a process, for so long where it passes. */
+  befalls(
     { process, runtime }: MemoryWorker,
     kind: 'kill' | 'restart' | 'freeze' | 'cutOff' | 'drain' | 'setClock',
     forMs: number,
@@ -165,25 +166,38 @@ export class Mishaps {
    * Somebody deletes a record, or a bug does; mostly of a job that runs. Often its worker is asked before long what it runs, or the key is
    * wanted for something else.
    */
-  #loseRecord(random: Random): boolean {
+  #loseAnyRecord(random: Random): boolean {
+    const all = this.#scene.pool.services.jobs.all();
+    const owned = random.chance(0.7) ? all.filter(isOwned) : [];
+    if (all.length === 0) return false;
+    return this.loseRecord(random.pick<Job>(owned.length > 0 ? owned : all).key, random);
+  }
+
+  loseRecord(key: string, random: Random): boolean {
     const { scheduler, leaseMs, pool, tell } = this.#scene;
     const { operator, clients } = this.#options;
     const { jobs, dispatches } = pool.services;
-    const all = jobs.all();
-    const owned = random.chance(0.7) ? all.filter(isOwned) : [];
-    if (all.length === 0) return false;
-    const job = random.pick<Job>(owned.length > 0 ? owned : all);
-    const { key, dispatchId } = job;
-    const what = random.pick(['job', 'job', 'dispatch', 'payload', 'job and dispatch'] as const);
+    const job = jobs.peek(key);
+    if (!job) return false;
+    const { dispatchId } = job;
+    const what = random.pick([
+      'job',
+      'job',
+      'dispatch',
+      'payload',
+      'job and dispatch',
+      ...(job.next ? (['next', 'next'] as const) : []),
+    ] as const);
     tell('somebody', () => `deletes of "${key}" and dispatch ${dispatchId}: ${what}`);
     if (what === 'payload') dispatches.deletePayload(dispatchId);
+    if (what === 'next' && job.next) dispatches.delete(job.next);
     if (what.endsWith('dispatch')) dispatches.delete(dispatchId);
     if (what.startsWith('job')) jobs.delete(key);
     const soonMs = () => random.between(0, leaseMs * random.pick([0.02, 0.2, 2]));
     if (isOwned(job) && random.chance(0.7)) scheduler.after(soonMs(), () => operator.resync(job.owner.worker));
     const client = random.pick(clients);
-    if (random.chance(0.5)) scheduler.after(soonMs(), () => client.startBesides(key));
-    if (random.chance(0.5)) scheduler.after(soonMs(), () => client.startBesides(key, dispatchId));
+    if (random.chance(0.5)) scheduler.after(soonMs(), () => client.ask('start', key));
+    if (random.chance(0.5)) scheduler.after(soonMs(), () => client.ask('start', key, { dispatchId }));
     return true;
   }
 

@@ -1,6 +1,5 @@
 import type { Pool } from '../../lib/client/pool.ts';
 import { PoolError } from '../../lib/pool/errors.ts';
-import { executionName } from '../../lib/resync/run-round.ts';
 import type { Random } from '../../lib/testing/random.ts';
 import { encodeRequest, parseRequest } from '../../lib/wire/index.ts';
 import type { Scene } from './scene.ts';
@@ -58,7 +57,7 @@ export class Operator {
   resync(workerId: string): void {
     const { machine, workers } = this.#scene.pool.services;
     const row = workers.peek(workerId);
-    if (row) void machine.start(executionName(row, this.#scene.scheduler.now()), { worker: row.workerId, session: row.session });
+    if (row) void machine.start(`operator-${++this.#operations}`, { worker: row.workerId, session: row.session });
   }
 
   /** Sees to one worker. */
@@ -82,9 +81,8 @@ export class Operator {
   }
 
   /** Asks a job to move, now and then one that has moved on since. */
-  move(random: Random): true {
-    const { keys, history, pool, tell } = this.#scene;
-    const key = random.pick(keys);
+  move(key: string, random: Random): true {
+    const { history, pool, tell } = this.#scene;
     const fence = Math.max(0, (pool.services.jobs.peek(key)?.fence ?? 0) - (random.chance(0.2) ? 1 : 0));
     tell('operator', () => `asks to move "${key}" under fence ${fence}`);
     history.moves(key, fence);

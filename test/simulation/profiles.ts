@@ -43,7 +43,10 @@ export type MishapRates = { readonly [kind in MishapKind]?: number };
 
 export interface Conditions {
   readonly rates: FaultRates;
+  readonly profile: Profile;
   readonly mishaps: MishapRates;
+  /** Whether plots are acted out in this world (plots.ts). */
+  readonly isPlotted: boolean;
   /** How likely a handler's call is slow, throws or hangs. */
   readonly badHandler: number;
   readonly leases: readonly number[];
@@ -89,21 +92,25 @@ export function conditionsOf(profile: Profile, random: Random): Conditions {
   const network = profile === 'network' || profile === 'everything' || restore;
   const processes = profile === 'processes' || profile === 'everything' || restore;
   const rates = { ...(network ? NETWORK : NO_FAULTS), ...(processes ? only(PROCESSES) : {}) };
+  // Where plots are acted out little else goes wrong, and jobs live until they are told to end: else few plots would come to an end.
+  const isPlotted = random.chance(0.65);
   const varied = Object.entries(rates).map(([kind, rate]) => [
     kind,
-    random.chance(0.3) ? 0 : Math.min(0.5, rate * random.pick([0.3, 1, 1, 3])),
+    random.chance(isPlotted ? 0.7 : 0.3) ? 0 : Math.min(0.5, rate * random.pick([0.3, 1, 1, 3])),
   ]);
   // Few of them disturb a restoration: what was there before it has to be there after it.
   const others = { ...(network ? OF_NETWORK : {}), ...(processes ? OF_PROCESSES : {}) };
   const mishaps = restore ? { ...rarer(others), ...OF_RECORDS } : others;
-  const some = Object.entries(mishaps).filter(() => random.chance(0.6));
+  const some = Object.entries(mishaps).filter(() => random.chance(isPlotted ? 0.3 : 0.6));
   return {
+    profile,
+    isPlotted,
     rates: Object.fromEntries(varied) as unknown as FaultRates,
     mishaps: Object.fromEntries(some.map(([kind, mean]) => [kind, mean * random.pick([0.3, 1, 3])])),
-    badHandler: processes ? random.pick([0, 0.1, 0.3, 0.5]) : 0,
+    badHandler: processes ? random.pick(isPlotted ? [0, 0.05] : [0, 0.1, 0.3, 0.5]) : 0,
     // A recovery takes half a minute at least, whatever the lease, and something has to happen before it.
-    leases: restore ? [9_000, 30_000] : [3_000, 9_000, 30_000],
-    lives: restore ? [0.1, 2, 20] : [0.02, 0.1, 0.5, 2],
+    leases: restore ? [9_000, 30_000] : isPlotted ? [3_000, 9_000] : [3_000, 9_000, 30_000],
+    lives: isPlotted ? [2, 20] : restore ? [0.1, 2, 20] : [0.02, 0.1, 0.5, 2],
   };
 }
 

@@ -4,6 +4,7 @@ import type { Checker } from '../../lib/testing/invariants.ts';
 import type { MemoryPool } from '../../lib/testing/memory-pool.ts';
 import type { Scheduler } from '../../lib/testing/scheduler.ts';
 import type { Tell } from '../../lib/testing/story.ts';
+import type { Cues } from './behaviour.ts';
 import type { History } from './history.ts';
 import type { Conditions } from './profiles.ts';
 
@@ -12,6 +13,7 @@ export interface Scene {
   readonly scheduler: Scheduler;
   readonly conditions: Conditions;
   readonly faults: Faults;
+  readonly cues: Cues;
   readonly incidents: Incidents;
   readonly checker: Checker;
   readonly history: History;

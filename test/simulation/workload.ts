@@ -33,6 +33,8 @@ export interface WorkloadOptions {
   readonly tell: (who: string, what: () => string) => void;
 }
 
+type IfBusy = 'reject' | 'next' | 'replace';
+
 const ANSWERED = 'a wait is answered, and twice alike';
 const PAYLOADS = ['p', 'q', ''];
 /** How much later than its deadline a wait may be told so. */
@@ -62,20 +64,26 @@ export class Workload {
     });
   }
 
-  /** Asks for something else at the key, besides, or for the dispatch once more. */
-  startBesides(key: string, dispatchId?: string): void {
+  /** Asks for this besides, at the key, of the dispatch or of any. */
+  ask(
+    operation: 'start' | 'stop' | 'notify',
+    key: string,
+    { dispatchId, ifBusy }: { readonly dispatchId?: string; readonly ifBusy?: IfBusy } = {},
+  ): void {
+    if (this.#isOver) return;
     const known = dispatchId === undefined ? undefined : this.#options.asked.get(dispatchId);
-    if (!this.#isOver) this.#do('start', (random) => this.#start(key, known, random));
+    this.#do(operation, (random) => this.#operate(operation, key, known, random, ifBusy));
   }
 
   #act(random: Random): void {
     const { keys, client } = this.#options;
     const key = random.pick(keys);
     const lot = random.next();
-    if (lot < 0.6) this.#do('start', () => this.#start(key, random.chance(0.35) ? this.#known(random) : undefined, random), random);
-    else if (lot < 0.8) this.#do('stop', () => this.#stop(key, random), random);
-    else if (lot < 0.9) this.#do('notify', () => client.pool.notify(key, 'note'), random);
-    else
+    const operation = lot < 0.6 ? 'start' : lot < 0.8 ? 'stop' : lot < 0.9 ? 'notify' : 'wait';
+    if (operation !== 'wait') {
+      const known = () => (random.chance(operation === 'start' ? 0.35 : 0.5) ? this.#known(random) : undefined);
+      this.#do(operation, () => this.#operate(operation, key, known(), random), random);
+    } else
       this.#do(
         'wait',
         async () => {
@@ -95,9 +103,27 @@ export class Workload {
     });
   }
 
-  async #stop(key: string, random: Random): Promise<void> {
+  #operate(
+    operation: 'start' | 'stop' | 'notify',
+    key: string,
+    known: Asked | undefined,
+    random: Random,
+    ifBusy?: IfBusy,
+  ): Promise<unknown> {
+    switch (operation) {
+      case 'start':
+        return this.#start(key, known, random, ifBusy);
+      case 'stop':
+        return this.#stop(key, known, random);
+      case 'notify':
+        return this.#options.client.pool.notify(key, 'note');
+      default:
+        return operation satisfies never;
+    }
+  }
+
+  async #stop(key: string, asked: Asked | undefined, random: Random): Promise<void> {
     const { client, history } = this.#options;
-    const asked = random.chance(0.5) ? this.#known(random) : undefined;
     // Now and then one that was never heard of: the start comes later, or never.
     const dispatchId = asked?.dispatchId ?? (random.chance(0.2) ? this.#next() : undefined);
     const at = asked && random.chance(0.9) ? (asked.starts[0]?.key ?? key) : key;
@@ -109,14 +135,14 @@ export class Workload {
     acknowledged();
   }
 
-  async #start(freeKey: string, known: Asked | undefined, random: Random): Promise<void> {
+  async #start(freeKey: string, known: Asked | undefined, random: Random, wanted?: IfBusy): Promise<void> {
     const { scheduler, client, history } = this.#options;
     const first = known?.starts[0];
     const isSame = first !== undefined && random.chance(0.7);
     const key = isSame ? first.key : freeKey;
     const payload = isSame ? first.payload : random.pick(PAYLOADS);
     const dispatchId = known?.dispatchId ?? this.#next();
-    const ifBusy = random.pick(['reject', 'next', 'replace'] as const);
+    const ifBusy = wanted ?? random.pick(['reject', 'next', 'replace'] as const);
     const expiresAt = random.chance(0.1) ? { expiresAt: new Date(scheduler.now() + random.between(-6_000, 20_000)) } : {};
     this.#tell(() => `asks to start "${key}" as dispatch ${dispatchId} with "${payload}", if busy ${ifBusy}`);
     const acknowledged = history.asks({

@@ -9,7 +9,9 @@ import { Random } from '../../lib/testing/random.ts';
 import { Scheduler } from '../../lib/testing/scheduler.ts';
 import { Story } from '../../lib/testing/story.ts';
 import { checkAnswers } from './answers.ts';
+import { Cues } from './behaviour.ts';
 import { Crew } from './crew.ts';
+import { Director } from './director.ts';
 import { History } from './history.ts';
 import { Mishaps } from './mishaps.ts';
 import { Operator } from './operator.ts';
@@ -59,6 +61,7 @@ export class World {
   readonly #crew: Crew;
   readonly #operator: Operator;
   readonly #restorations: Restorations;
+  #director: Director | undefined;
   readonly #asked = new Map<string, Asked>();
   readonly #clients: Workload[] = [];
   readonly #rules = new Map<string, number>();
@@ -123,6 +126,7 @@ export class World {
         job: (key, before, after) => {
           checker.job(key, before, after);
           history.job(key, before, after);
+          this.#director?.job(before, after);
         },
         dispatch: (dispatchId, before, after) => {
           checker.dispatch(dispatchId, before, after);
@@ -131,6 +135,7 @@ export class World {
         pool: checker.pool,
         worker: (workerId, before, after) => {
           checker.worker(workerId, before, after);
+          this.#director?.worker(workerId, before, after);
           if (after.state === 'lost' || (before && before.session !== after.session)) this.#givenUp.add(workerId);
         },
       },
@@ -145,7 +150,7 @@ export class World {
       }),
     });
     this.#scene = {
-      ...{ scheduler, conditions, faults, incidents, checker, history, pool, leaseMs, keys, tell },
+      ...{ scheduler, conditions, faults, cues: new Cues(), incidents, checker, history, pool, leaseMs, keys, tell },
       isRecovering: () => this.#restorations.isRecovering,
       isCalm: () => this.#isCalm,
       whenCalm: (run) => {
@@ -165,13 +170,21 @@ export class World {
     const clients = this.#random.between(1, 3);
     for (let i = 0; i < clients; i++) this.#clients.push(this.#client(`c${i + 1}`));
     const random = new Random(this.#random.seed());
-    new Mishaps(this.#scene, {
+    const mishaps = new Mishaps(this.#scene, {
       random,
       crew: this.#crew,
       operator: this.#operator,
       restorations: this.#restorations,
       clients: this.#clients,
       asked: this.#asked,
+    });
+    this.#director = new Director(this.#scene, {
+      random: new Random(this.#random.seed()),
+      crew: this.#crew,
+      operator: this.#operator,
+      mishaps,
+      restorations: this.#restorations,
+      clients: this.#clients,
     });
 
     await this.#step(() => this.#steps >= this.#stepsOfFaults);
@@ -204,7 +217,7 @@ export class World {
   }
 
   #client(name: string): Workload {
-    const { scheduler, incidents, checker, history, pool, keys, leaseMs, tell } = this.#scene;
+    const { scheduler, conditions, incidents, checker, history, pool, keys, leaseMs, tell } = this.#scene;
     const random = this.#random;
     const skewMs = random.between(-3_000, 3_000);
     return new Workload({
@@ -212,7 +225,7 @@ export class World {
       random: new Random(random.seed()),
       client: pool.connect(name, skewMs),
       asked: this.#asked,
-      pauseMs: Math.max(300, Math.round(leaseMs * random.pick([0.02, 0.05, 0.15, 0.4]))),
+      pauseMs: Math.max(300, Math.round(leaseMs * random.pick(conditions.isPlotted ? [0.1, 0.4, 1] : [0.02, 0.05, 0.15, 0.4]))),
     });
   }
 

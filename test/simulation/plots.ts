@@ -1,0 +1,138 @@
+import type { FaultKind } from '../../lib/testing/faults.ts';
+import type { Random } from '../../lib/testing/random.ts';
+import type { Cue } from './behaviour.ts';
+import type { MishapKind, Profile } from './profiles.ts';
+
+/**
+ * What is rare seldom meets what is rare besides: a job is being released for some hundred milliseconds in a thousand seconds, and whatever has to
+ * meet it then hardly ever does. A plot waits for a situation at one key and then does what could meet it there, one deed shortly after the
+ * other; then it waits for its next situation. What else goes on in the world goes on.
+ */
+export type Plot = readonly Stage[];
+
+export interface Stage {
+  readonly at: Situation;
+  /** One after the other, some milliseconds apart; of a list, any one. */
+  readonly deeds: readonly (Deed | readonly Deed[])[];
+}
+
+/** What the record of the key has become, or what became of its owner. */
+const SITUATIONS = ['pending', 'assigned', 'running', 'stopping', 'releasing', 'ended', 'deleted', 'owner given up'] as const;
+export type Situation = (typeof SITUATIONS)[number];
+
+const ASKED = ['start', 'replay', 'stop', 'notify', 'move'] as const;
+/** What becomes of what is sent about the key, for a while. */
+const MESSAGES = ['lost', 'late', 'again', 'slow'] as const satisfies readonly FaultKind[];
+const CUES = [
+  'ends',
+  'fails',
+  'fails for now',
+  'start throws',
+  'start is to be tried again',
+  'start is slow',
+  'stop throws',
+  'stop is slow',
+] as const satisfies readonly Cue[];
+const OF_OWNER = ['kill', 'restart', 'freeze', 'cutOff', 'drain'] as const satisfies readonly MishapKind[];
+export const DEEDS = [...ASKED, 'resync', 'resync all', ...MESSAGES, ...CUES, ...OF_OWNER, 'loseRecord', 'restoreTable', 'close'] as const;
+export type Deed = (typeof DEEDS)[number];
+
+const OWNED = ['assigned', 'running', 'stopping', 'releasing'] as const;
+const WAYS_TO_END = ['ends', 'fails', 'fails for now', 'stop', 'move', 'drain'] as const;
+const WAYS_TO_FAIL = ['start throws', 'start is to be tried again', 'drain', 'stop', 'move'] as const;
+const WAYS_TO_DIE = ['kill', 'restart', 'freeze', 'cutOff'] as const;
+
+/** A round brings an end whose report was lost, or that came while the round was under way. */
+const ENDS_BY_ROUNDS: readonly Plot[] = [
+  plot(['running', 'lost', WAYS_TO_END, 'resync']),
+  plot(['running', 'lost', WAYS_TO_END, ['stop', 'move'], 'resync']),
+  plot(['running', 'resync', WAYS_TO_END]),
+  plot(['assigned', 'lost', ['ends', 'fails', 'drain'], 'resync']),
+  plot(['assigned', 'lost', WAYS_TO_FAIL, 'resync']),
+  plot(['assigned', 'lost', WAYS_TO_FAIL, ['stop', 'move'], 'resync']),
+  plot(['assigned', 'resync', WAYS_TO_FAIL]),
+  plot(['assigned', 'start is slow', 'resync', ['stop', 'move', 'drain', ...WAYS_TO_DIE]]),
+  plot(['assigned', 'drain', 'lost', ['resync', 'stop', 'move'], 'resync']),
+];
+
+/** Of a job that is being stopped or let go. */
+const ON_THE_WAY_OUT: readonly Plot[] = (['stop', 'move'] as const).flatMap((by) => {
+  const out = by === 'stop' ? 'stopping' : 'releasing';
+  return [
+    plot(['running', by], [out, ASKED, ASKED]),
+    plot(['running', by], [out, 'lost', ['ends', 'fails', 'fails for now', 'drain', 'stop is slow'], 'resync']),
+    plot(['running', by], [out, ['resync', 'late'], ['ends', 'fails', 'stop throws', 'stop is slow', 'drain']]),
+    plot(['running', by], [out, WAYS_TO_DIE], ['owner given up', ASKED]),
+    plot(['running', ['stop throws', 'stop is slow'], by], [out, ['late', 'again', 'resync', ...ASKED], ['ends', 'fails', 'move', 'stop']]),
+    plot(['assigned', by], [out, ['late', 'lost', 'resync'], ['start throws', 'start is slow', 'drain'], 'resync']),
+    plot(['assigned', ['start throws', 'start is slow', 'start is to be tried again', 'late'], by], [out, ASKED]),
+  ];
+});
+
+/** An owner is found lost by whatever comes to its key, before those who gave it up have its jobs assigned. */
+const OWNERS_LOST: readonly Plot[] = OWNED.map((at) => plot([at, WAYS_TO_DIE], ['owner given up', ASKED, ASKED]));
+
+/** Messages that overtake each other, or come again when all has moved on. */
+const OVERTAKEN: readonly Plot[] = [
+  plot(['assigned', ['slow', 'again', 'late'], ['stop', 'move'], ['start', 'replay']]),
+  plot(['running', ['slow', 'again', 'late'], ['stop', 'move'], ['start', 'replay'], ASKED]),
+  plot(['running', ['late', 'again'], WAYS_TO_END, ['start', 'replay', 'move', ...WAYS_TO_DIE]]),
+  plot(['assigned', ['late', 'again'], WAYS_TO_FAIL, ['start', 'replay', ...WAYS_TO_DIE]]),
+  plot(['running', 'start', ['stop', 'ends', 'fails for now', 'move'], ['start', 'stop', 'replay']]),
+];
+
+/** A record is gone, and its key is wanted, before whoever runs it is heard. */
+const DELETED: readonly Plot[] = [
+  plot(['running', 'loseRecord', ASKED, 'resync all']),
+  plot(['running', 'loseRecord', ['start', 'replay']], ['assigned', ['move', 'stop', 'resync all', ...WAYS_TO_DIE], 'resync all']),
+  plot(['running', 'loseRecord', ['start', 'replay']], ['assigned', 'stop'], ['stopping', 'resync all']),
+  plot(['running', 'loseRecord', ['start', 'replay']], ['assigned', 'move'], ['releasing', 'resync all']),
+  plot(['running', 'loseRecord', 'resync all', ['close', 'ends', 'fails', 'start', 'replay', 'slow', ...WAYS_TO_DIE]]),
+  plot(['running', 'loseRecord', ['start', 'replay']], ['ended', 'resync all']),
+  plot(['assigned', 'loseRecord', WAYS_TO_FAIL, 'resync all']),
+  plot(['pending', 'start', 'start', 'loseRecord', ASKED]),
+  plot(['running', 'loseRecord', 'slow', 'replay'], ['assigned', ['move', 'stop']], ['releasing', 'stop']),
+  plot(['running', 'loseRecord', 'slow', ['replay', 'start']], ['assigned', 'resync all', ['start', 'replay']]),
+  plot(['running', 'lost', 'ends', 'loseRecord', ['resync', 'resync all'], ['start', 'replay']]),
+  plot(['running', 'loseRecord', ['restoreTable', 'close'], 'resync all', ['start', 'replay']]),
+  plot(['running', 'start', 'loseRecord', ['stop', 'ends'], ASKED]),
+];
+
+export const PLOTS: readonly Plot[] = [...ENDS_BY_ROUNDS, ...ON_THE_WAY_OUT, ...OWNERS_LOST, ...OVERTAKEN, ...DELETED];
+
+const NETWORK_FAILS: readonly Profile[] = ['network', 'everything', 'restore'];
+const PROCESSES_FAIL: readonly Profile[] = ['processes', 'everything', 'restore'];
+
+function isDoneIn(profile: Profile, deed: Deed): boolean {
+  if (among(MESSAGES, deed) || deed === 'cutOff') return NETWORK_FAILS.includes(profile);
+  if (among(OF_OWNER, deed) || (among(CUES, deed) && deed !== 'ends')) return PROCESSES_FAIL.includes(profile);
+  return deed === 'loseRecord' || deed === 'restoreTable' || deed === 'close' ? profile === 'restore' : true;
+}
+
+/** What of the plots can be done in a profile, and one at random in each of the others’ places. */
+export function plotsOf(profile: Profile): readonly Plot[] {
+  // Where records are deleted, mostly that.
+  const plots = profile === 'restore' ? [...PLOTS, ...Array.from({ length: 4 }, () => DELETED).flat()] : PLOTS;
+  return plots.flatMap((stages): Plot[] => {
+    const done = stages.map(({ at, deeds }) => ({
+      at,
+      deeds: deeds.map((deed) => [deed].flat().filter((each) => isDoneIn(profile, each))),
+    }));
+    return done.some(({ deeds }) => deeds.some((any) => any.length === 0)) ? [] : [done];
+  });
+}
+
+/** One that nobody thought of. */
+export function anyPlot(profile: Profile, random: Random): Plot {
+  const deeds = DEEDS.filter((deed) => isDoneIn(profile, deed));
+  const some = <T>(most: number, of: () => T) => Array.from({ length: random.between(1, most) }, of);
+  return some(2, () => ({ at: random.pick(SITUATIONS), deeds: some(3, () => random.pick(deeds)) }));
+}
+
+function plot(...stages: readonly (readonly [Situation, ...(Deed | readonly Deed[])[]])[]): Plot {
+  return stages.map(([at, ...deeds]) => ({ at, deeds }));
+}
+
+function among<T extends Deed>(some: readonly T[], deed: Deed): deed is T {
+  return (some as readonly Deed[]).includes(deed);
+}
