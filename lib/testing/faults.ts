@@ -118,9 +118,9 @@ export class Faults implements Network {
     this.#cutOff.get(process)?.delete(service);
   }
 
-  /** For so long most of what is sent about the key is lost, late, slow on its way, or comes again. */
-  worsen(kind: 'lost' | 'late' | 'again' | 'slow', key: string, forMs: number): void {
-    this.#worse.set(`${kind} ${key}`, this.#scheduler.now() + forMs);
+  /** For so long it happens to most of what is sent, and of the calls that are made, about this key or worker. */
+  worsen(kind: FaultKind, about: string, forMs: number): void {
+    this.#worse.set(`${kind} ${about}`, this.#scheduler.now() + forMs);
   }
 
   isCutOff({ by, service }: Call): boolean {
@@ -132,8 +132,9 @@ export class Faults implements Network {
     return { delayMs, fault: this.#faultOf(call) };
   }
 
-  #faultOf({ by, service, method }: Call): CallFault | undefined {
-    if (this.#happens('failed')) return 'failed';
+  #faultOf(call: Call): CallFault | undefined {
+    const { by, service, method } = call;
+    if (this.#happens('failed', call)) return 'failed';
     if (this.#happens('throttled')) return 'throttled';
     if (this.#happens('answer-lost')) return 'answer-lost';
     if (by.kind === 'function' && CONDITIONAL.has(`${service}.${method}`) && this.#happens('conflict')) return 'conflict';
@@ -193,14 +194,18 @@ export class Faults implements Network {
     return happens;
   }
 
-  #isWorse(kind: FaultKind, message: NewMessage | Call): boolean {
-    const until = this.#worse.get(`${kind} ${keyOf(message)}`);
-    return until !== undefined && this.#scheduler.now() < until;
+  #isWorse(kind: FaultKind, about: NewMessage | Call): boolean {
+    const now = this.#scheduler.now();
+    return namesIn(about).some((name) => now < (this.#worse.get(`${kind} ${name}`) ?? Number.NEGATIVE_INFINITY));
   }
 }
 
-/** The key that is spoken of: it is the group of requests and commands, and named by a report, and by what is sent. */
-function keyOf(about: NewMessage | Call): unknown {
-  if ('service' in about) return [about.args[0]].flat().map((sent) => (sent as { readonly key?: string } | undefined)?.key)[0];
-  return about.group === undefined ? JSON.parse(about.body).key : about.group.replace(/^key /, '');
+/** What is spoken of: the group of a request or a command is its key; a report, and whatever else is passed on, names its own. */
+function namesIn(about: NewMessage | Call): readonly (string | undefined)[] {
+  if ('service' in about) return about.args.flat().flatMap((sent) => (typeof sent === 'string' ? [sent] : sent ? named(sent) : []));
+  return about.group === undefined ? named(JSON.parse(about.body)) : [about.group.replace(/^key /, '')];
+}
+
+function named({ key, worker, workerId }: { readonly key?: string; readonly worker?: string; readonly workerId?: string }) {
+  return [key, worker, workerId];
 }

@@ -3,40 +3,6 @@ import type { Random } from '../../lib/testing/random.ts';
 import { defineHandler, type Handler, type Job, type Raw, RetryableError } from '../../lib/worker/handler.ts';
 import type { Scene } from './scene.ts';
 
-/** What the handler of a key is told to do: to come to its end now, or how its next start or stop goes. */
-export type Cue =
-  | 'ends'
-  | 'fails'
-  | 'fails for now'
-  | 'start throws'
-  | 'start is to be tried again'
-  | 'start is slow'
-  | 'stop throws'
-  | 'stop is slow';
-
-export class Cues {
-  readonly #given = new Map<string, Cue>();
-  readonly #up = new Map<string, (cue: Cue) => void>();
-
-  give(key: string, cue: Cue): void {
-    if (cue.startsWith('start') || cue.startsWith('stop')) this.#given.set(key, cue);
-    else this.#up.get(key)?.(cue);
-  }
-
-  /** The cue for this, if one was given; it is heard once. */
-  taken(key: string, what: 'start' | 'stop'): Cue | undefined {
-    const cue = this.#given.get(key);
-    if (!cue?.startsWith(what)) return undefined;
-    this.#given.delete(key);
-    return cue;
-  }
-
-  /** From here on a handler of the key can be told to end. */
-  hears(key: string, end: (cue: Cue) => void): void {
-    this.#up.set(key, end);
-  }
-}
-
 /** What handlers have of their world, with lots of their own. */
 export interface Surroundings extends Pick<Scene, 'checker' | 'conditions' | 'cues' | 'isCalm' | 'whenCalm' | 'leaseMs' | 'tell'> {
   readonly random: Random;
@@ -77,9 +43,8 @@ export function moodyHandler(
   async function start(job: Job<Raw>) {
     checker.payload(job.dispatchId, job.key, job.payload.bytes);
     if (random.chance(0.5)) await sleep(random.between(1, 200));
-    const cued = ['start throws', 'start is to be tried again', 'start is slow'].indexOf(cues.taken(job.key, 'start') ?? '');
-    if (isBad() || cued >= 0) {
-      const way = cued >= 0 && !isCalm() ? cued : random.below(5);
+    const way = cues.taken(job.key, 'start') ?? (isBad() ? random.below(5) : undefined);
+    if (way !== undefined) {
       tell(
         process().name,
         () => `start of "${job.key}" will ${['throw', 'ask for another try', 'be slow', 'hang until stopped', 'hang'][way]}`,
@@ -106,7 +71,10 @@ export function moodyHandler(
       if (way === 0) resolve(random.chance(0.2) ? { lifeMs: 1 } : undefined);
       else reject(way === 1 ? new Error('job failed') : new RetryableError('job failed, try again', { retryAfterMs: 2_000 }));
     };
-    cues.hears(job.key, (cue) => process().deliver(() => end(['ends', 'fails', 'fails for now'].indexOf(cue))));
+    cues.listen(job.key, () => {
+      const way = isOver || process().state === 'dead' ? undefined : cues.taken(job.key, 'end');
+      if (way !== undefined) process().after(1, () => end(way));
+    });
     if (random.chance(0.8)) {
       const lifeMs = random.between(10, Math.round(leaseMs * random.pick(conditions.lives)));
       const way = isBad() ? random.below(3) : 0;
@@ -116,9 +84,8 @@ export function moodyHandler(
       done,
       async stop() {
         if (random.chance(0.5)) await sleep(random.between(1, random.pick([500, 500, 5_000])));
-        const cued = ['stop throws', 'stop is slow'].indexOf(cues.taken(job.key, 'stop') ?? '');
-        if (isBad() || cued >= 0) {
-          const way = cued >= 0 && !isCalm() ? cued : random.below(3);
+        const way = cues.taken(job.key, 'stop') ?? (isBad() ? random.below(3) : undefined);
+        if (way !== undefined) {
           tell(process().name, () => `stop of "${job.key}" will ${['throw', 'be slow', 'hang'][way]}`);
           if (way === 0) throw new Error('stop failed');
           if (way === 1) await sleep(random.between(500, 40_000));

@@ -12,6 +12,7 @@ import { createLogUpdate } from 'log-update';
 import { missing } from './coverage.ts';
 import { MUTANTS } from './mutants.ts';
 import { controls, tableOf, tryAll } from './mutation.ts';
+import { PLOTS, type PlotGroup } from './plots.ts';
 import { PROFILES, type Profile } from './profiles.ts';
 import { shrink } from './shrink.ts';
 import { describeFailure, type Failure, type RunWorld, type SimulationResult, simulate, type Task } from './simulate.ts';
@@ -19,14 +20,16 @@ import { Threads } from './threads.ts';
 
 // The one place of the simulation that knows real time and chance: to draw a seed, and to say how fast it went.
 
-const usage = `usage: npm run simulate -- [--seed S] [--steps N] [--profile ${PROFILES.join('|')}|all] [--jobs N] [--keep-going] [--shrink]
-       npm run simulate -- --seed S --profile P [--workers N] [--keys N] --only INCIDENTS [--mutant NAME]
+const usage = `usage: npm run simulate -- [--seed S] [--steps N] [--profile ${PROFILES.join('|')}|all] [--plots ${Object.keys(PLOTS).join('|')}]
+                              [--jobs N] [--keep-going] [--shrink]
+       npm run simulate -- --seed S --profile P [--plots P] [--workers N] [--keys N] --only INCIDENTS [--mutant NAME]
        npm run simulate -- --mutants | --mutant TEXT [--seed S] [--jobs N] [--shrink]`;
 
 interface Asked {
   readonly seed: number;
   readonly steps: number;
   readonly profiles: readonly Profile[];
+  readonly plots?: PlotGroup;
   readonly jobs: number;
   readonly keepsGoing: boolean;
   readonly shrinks: boolean;
@@ -42,6 +45,7 @@ function askedFor(): Asked | undefined {
         seed: { type: 'string' },
         steps: { type: 'string', default: '100000' },
         profile: { type: 'string', default: 'everything' },
+        plots: { type: 'string' },
         jobs: { type: 'string', default: String(availableParallelism()) },
         'keep-going': { type: 'boolean', default: false },
         shrink: { type: 'boolean', default: false },
@@ -52,7 +56,7 @@ function askedFor(): Asked | undefined {
         mutant: { type: 'string' },
       },
     });
-    const { mutants, profile, only, 'keep-going': keepsGoing, shrink: shrinks } = values;
+    const { mutants, profile, plots, only, 'keep-going': keepsGoing, shrink: shrinks } = values;
     const profiles = PROFILES.filter((known) => profile === 'all' || known === profile);
     const mutant = mutants ? '' : values.mutant;
     // Mutants are tried by the same seed each time, for what is to be known is whether they can be caught, and how quickly.
@@ -61,10 +65,24 @@ function askedFor(): Asked | undefined {
       count === undefined ? [] : [[name, Number(count)] as const],
     );
     const [steps, jobs] = [Number(values.steps), Number(values.jobs)];
-    const isRight = profiles.length > 0 && [seed, steps, jobs, ...counts.map(([, count]) => count)].every(Number.isSafeInteger) && jobs > 0;
+    const isRight =
+      (plots === undefined || plots in PLOTS) &&
+      profiles.length > 0 &&
+      [seed, steps, jobs, ...counts.map(([, count]) => count)].every(Number.isSafeInteger) &&
+      jobs > 0;
     if (!isRight) return undefined;
     const replay = only === undefined ? {} : { replay: { only: only.split(','), ...Object.fromEntries(counts) } };
-    return { seed, steps, profiles, jobs, keepsGoing, shrinks, ...replay, ...(mutant !== undefined && { mutant }) };
+    return {
+      seed,
+      steps,
+      profiles,
+      ...(plots !== undefined && { plots: plots as PlotGroup }),
+      jobs,
+      keepsGoing,
+      shrinks,
+      ...replay,
+      ...(mutant !== undefined && { mutant }),
+    };
   } catch {
     return undefined;
   }
@@ -77,13 +95,13 @@ const progress = process.stdout.isTTY ? createLogUpdate(process.stdout) : undefi
 const ENOUGH_STEPS = 1_000_000;
 const thousands = (count: number) => Math.round(count).toLocaleString('en');
 
-async function simulation({ seed, steps, profiles, jobs, keepsGoing, shrinks }: Asked): Promise<boolean> {
+async function simulation({ seed, steps, profiles, plots, jobs, keepsGoing, shrinks }: Asked): Promise<boolean> {
   const began = performance.now();
   const pace = (so: SimulationResult) => thousands((so.steps / (performance.now() - began)) * 1_000);
   await using threads = new Threads({ size: jobs, probes: true });
   let told = 0;
   const result = await simulate({
-    ...{ seed, steps, profiles, keepsGoing, run: threads.run, atOnce: 2 * jobs },
+    ...{ seed, steps, profiles, plots, keepsGoing, run: threads.run, atOnce: 2 * jobs },
     async onWorld(so) {
       progress?.(`${thousands(so.steps)} of ${thousands(steps)} steps, world ${thousands(so.worlds)}, ${pace(so)} steps/s`);
       for (; told < so.failures.length; told++) await tell(so.failures[told] as Failure, threads.run, jobs, shrinks);
@@ -112,12 +130,13 @@ async function tell(failure: Failure, run: RunWorld, jobs: number, shrinks: bool
   print(`${incidents.left.length} of ${incidents.before} incidents are left: ${incidents.left.join(', ') || 'none'}\n`);
 }
 
-async function replayed({ seed, profiles, replay, mutant }: Asked): Promise<boolean> {
-  const task = { seed, profile: profiles[0] as Profile, ...replay };
+async function replayed({ seed, profiles, plots, replay, mutant }: Asked): Promise<boolean> {
+  const task: Task = { seed, profile: profiles[0] as Profile, plots, ...replay };
   const edits = mutant === undefined ? [] : (MUTANTS.find(({ name }) => name === mutant)?.edits ?? []);
   await using threads = new Threads({ size: 1, edits });
   const { violation, steps } = await threads.run(task);
-  if (violation) print(await describeFailure({ seed, profile: task.profile, violation, steps }, threads.run, task));
+  if (violation)
+    print(await describeFailure({ seed, profile: task.profile, ...(plots && { plots }), violation, steps }, threads.run, task));
   else print(`nothing is broken by these incidents: ${thousands(steps)} steps`);
   return !violation;
 }

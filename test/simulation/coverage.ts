@@ -16,18 +16,20 @@ import { namedAt, restoreTable } from '../../protocol/restore.ts';
 import { runtimeTable } from '../../protocol/runtime.ts';
 import { cellOf, type Table, type TableRow, usedCells } from '../../protocol/table.ts';
 import { MET } from './met.ts';
+import { DEEDS } from './plots.ts';
 import { MISHAP_KINDS } from './profiles.ts';
 import type { SimulationResult } from './simulate.ts';
 import { UNREACHED } from './unreached.ts';
 
 /**
- * What a run has to reach: each kind of fault and mishap, each claim of the checker, and what the tables of the protocol speak of: each message
+ * What a run has to reach: each kind of fault and mishap, each deed of a plot, each claim of the checker, and what the tables of the protocol speak of: each message
  * at each status of a record, each rule, each effect, what the worker runtime does with a command, and each way in which a round's time ends.
  */
 export function expected(): ReadonlySet<string> {
   return new Set([
     ...FAULT_KINDS.map((kind) => `fault: ${kind}`),
     ...MISHAP_KINDS.map((kind) => `mishap: ${kind}`),
+    ...DEEDS.map((deed) => `plot: ${deed}`),
     ...Object.keys(CLAIMS).map((claim) => `claim: ${claim}`),
     ...linesOfTables().flatMap(({ by }) => [...by].flatMap(partsOf)),
   ]);
@@ -39,6 +41,7 @@ export function reached({ injected, judged, met }: Pick<SimulationResult, 'injec
   const count = (name: string, by: number) => times.set(name, (times.get(name) ?? 0) + by);
   for (const kind of FAULT_KINDS) count(`fault: ${kind}`, injected.get(kind) ?? 0);
   for (const kind of MISHAP_KINDS) count(`mishap: ${kind}`, injected.get(kind) ?? 0);
+  for (const deed of DEEDS) count(`plot: ${deed}`, injected.get(`plot: ${deed}`) ?? 0);
   for (const [claim, by] of judged) count(`claim: ${claim}`, by);
   for (const [name, by] of met) for (const part of partsOf(name)) count(part, by);
   return times;

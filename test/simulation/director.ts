@@ -39,8 +39,9 @@ export class Director {
   constructor(scene: Scene, options: DirectorOptions) {
     this.#scene = scene;
     this.#options = options;
-    this.#plots = plotsOf(scene.conditions.profile);
-    if (scene.conditions.isPlotted) for (const key of scene.keys) this.#soon(key, new Random(options.random.seed()));
+    const { profile, isPlotted, plots } = scene.conditions;
+    this.#plots = plotsOf(profile, plots);
+    if (isPlotted) for (const key of scene.keys) this.#soon(key, new Random(options.random.seed()));
   }
 
   #soon(key: string, lots: Random): void {
@@ -56,11 +57,12 @@ export class Director {
     if (job && isOwned(job) && job.status !== 'running' && random.chance(0.7)) {
       // On its way to somewhere; or nobody knows, until its worker is asked.
       if (random.chance(0.3)) this.#options.operator.resync(job.owner.worker);
-      return next();
+      next();
+      return;
     }
     const begins = job?.status === 'running' && random.chance(0.5) ? 'running' : undefined;
     const plots = begins ? this.#plots.filter(([first]) => first?.at === begins) : this.#plots;
-    const plot = random.chance(0.1) ? anyPlot(conditions.profile, random) : random.pick(plots);
+    const plot = !conditions.plots && random.chance(0.1) ? anyPlot(conditions.profile, random) : random.pick(plots);
     const course: Course = { plot, lots: new Random(random.seed()), stage: 0 };
     this.#courses.set(key, course);
     if (job && job.status === plot[0]?.at) this.#isAt(job.status, job);
@@ -121,6 +123,9 @@ export class Director {
       case 'replay':
         random.pick(clients).ask('start', key, { dispatchId });
         return;
+      case 'contradict':
+        random.pick(clients).ask('start', key, { dispatchId, payload: 'other' });
+        return;
       case 'stop':
         random.pick(clients).ask('stop', key, random.chance(0.5) ? { dispatchId } : {});
         return;
@@ -132,6 +137,9 @@ export class Director {
         return;
       case 'resync all':
         for (const { workerId } of pool.services.workers.all()) operator.resync(workerId);
+        return;
+      case 'evict':
+        if ('owner' in job) operator.evict(job.owner.worker);
         return;
       case 'loseRecord':
         mishaps.loseRecord(key, random);
@@ -145,8 +153,15 @@ export class Director {
       case 'lost':
       case 'late':
       case 'again':
-      case 'slow':
         faults.worsen(deed, key, random.between(200, random.pick([1_000, 5_000])));
+        return;
+      case 'slow':
+      case 'failed':
+        // So short that one call is slow, and the next is not.
+        faults.worsen(deed, key, random.between(1, random.pick([20, 100, 1_000])));
+        return;
+      case 'slow owner':
+        if ('owner' in job) faults.worsen('slow', job.owner.worker, random.between(1, random.pick([20, 100, 1_000])));
         return;
       case 'ends':
       case 'fails':
@@ -164,7 +179,7 @@ export class Director {
       case 'cutOff':
       case 'drain': {
         const worker = 'owner' in job && crew.workers.find(({ process }) => process.name === job.owner.worker);
-        if (worker) mishaps.befalls(worker, deed, random.between(1, Math.round(leaseMs * random.pick([0.1, 0.5, 2]))), random);
+        if (worker) mishaps.befalls(worker, deed, random.between(1, Math.round(leaseMs * random.pick([0.1, 0.5, 2, 4]))), random);
         return;
       }
       default:

@@ -1,5 +1,6 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is quoted here is source text.
 import { RESTORE_CONDITIONS } from '../../lib/testing/memory-restores.ts';
+import type { PlotGroup } from './plots.ts';
 import type { Profile } from './profiles.ts';
 import type { Edit } from './transform.ts';
 
@@ -13,13 +14,15 @@ export interface Mutant {
   readonly edits: readonly Edit[];
   /** The profile under which it shows. Default `everything`. */
   readonly profile?: Profile;
+  /** The plots in which it shows. Default: any. */
+  readonly plots?: PlotGroup;
   /** Steps within which the simulation has to notice. Default 1,000,000. */
   readonly steps?: number;
   /** A test that notices instead, and why the simulation cannot. */
   readonly focused?: { readonly test: string; readonly because: string };
 }
 
-type More = Pick<Mutant, 'profile' | 'steps' | 'focused'>;
+type More = Pick<Mutant, 'profile' | 'plots' | 'steps' | 'focused'>;
 
 /** The `[find, replace]` pairs are of one file. */
 function mutant(name: string, file: string, [find, replace]: readonly [string, string], more: More = {}): Mutant {

@@ -1,6 +1,7 @@
 import { Table } from 'console-table-printer';
 import { failingTest } from './focused.ts';
 import type { Mutant } from './mutants.ts';
+import type { PlotGroup } from './plots.ts';
 import type { Profile } from './profiles.ts';
 import { type Failure, simulate } from './simulate.ts';
 import { Threads } from './threads.ts';
@@ -29,7 +30,7 @@ const WORLD_TIMEOUT_MS = 60_000;
 
 /** Runs the simulation on the broken code until it notices, or its steps are used up; or the test that notices in its place. */
 export async function tried(mutant: Mutant, seed: number): Promise<Verdict> {
-  const { edits, profile = PROFILE, steps = STEPS, focused } = mutant;
+  const { edits, profile = PROFILE, plots, steps = STEPS, focused } = mutant;
   if (focused) {
     const what = await failingTest(mutant, focused.test);
     return what === undefined ? { outcome: 'survived', steps: 0 } : { outcome: 'caught', by: focused.test, what, steps: 0 };
@@ -38,7 +39,7 @@ export async function tried(mutant: Mutant, seed: number): Promise<Verdict> {
   let so = 0;
   try {
     const result = await simulate({
-      ...{ seed, steps, profiles: [profile], run: threads.run },
+      ...{ seed, steps, profiles: [profile], plots, run: threads.run },
       onWorld(of) {
         so = of.steps;
       },
@@ -71,19 +72,21 @@ export async function tryAll(mutants: readonly Mutant[], { seed, jobs, onProgres
 }
 
 /**
- * The code as it is, by the same seed and for as many steps as it took to catch the slowest mutant of each profile: what breaks there too says
+ * The code as it is, by the same seed and for as many steps as it took to catch the slowest mutant of each profile and its plots: what breaks there too says
  * nothing about mutants.
  */
 export async function controls(tries: readonly Try[], { seed, jobs }: Pick<TryOptions, 'seed' | 'jobs'>): Promise<readonly Failure[]> {
-  const steps = new Map<Profile, number>();
+  const runs = new Map<string, { readonly profile: Profile; readonly plots?: PlotGroup | undefined; steps: number }>();
   for (const { mutant, verdict } of tries) {
-    const { profile = PROFILE, focused } = mutant;
-    if (!focused && verdict.outcome === 'caught') steps.set(profile, Math.max(verdict.steps, steps.get(profile) ?? 0));
+    const { profile = PROFILE, plots, focused } = mutant;
+    if (focused || verdict.outcome !== 'caught') continue;
+    const run = runs.get(`${profile} ${plots}`) ?? { profile, plots, steps: 0 };
+    runs.set(`${profile} ${plots}`, { ...run, steps: Math.max(run.steps, verdict.steps) });
   }
   await using threads = new Threads({ size: jobs });
   const failures: Failure[] = [];
-  for (const [profile, upTo] of steps) {
-    const result = await simulate({ seed, steps: upTo, profiles: [profile], run: threads.run, atOnce: 2 * jobs });
+  for (const { profile, plots, steps } of runs.values()) {
+    const result = await simulate({ seed, steps, profiles: [profile], plots, run: threads.run, atOnce: 2 * jobs });
     failures.push(...result.failures);
   }
   return failures;
@@ -97,12 +100,13 @@ export function tableOf(tries: readonly Try[]): string {
       { name: 'by', title: 'caught by', alignment: 'left' },
       { name: 'steps', title: 'after steps', alignment: 'right' },
       { name: 'profile', alignment: 'left' },
+      { name: 'plots', alignment: 'left' },
       { name: 'world', title: 'seed', alignment: 'right' },
     ],
   });
   for (const { mutant, verdict } of tries) {
-    const { name, profile = PROFILE, focused } = mutant;
-    const row = { mutant: name, profile: focused ? '' : profile, steps: focused ? '' : verdict.steps.toLocaleString('en') };
+    const { name, profile = PROFILE, plots = '', focused } = mutant;
+    const row = { mutant: name, profile: focused ? '' : profile, plots, steps: focused ? '' : verdict.steps.toLocaleString('en') };
     table.addRow(
       verdict.outcome === 'caught'
         ? { ...row, by: verdict.by, world: verdict.failure?.seed ?? '' }

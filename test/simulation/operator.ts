@@ -1,5 +1,6 @@
 import type { Pool } from '../../lib/client/pool.ts';
 import { PoolError } from '../../lib/pool/errors.ts';
+import type { Process } from '../../lib/testing/process.ts';
 import type { Random } from '../../lib/testing/random.ts';
 import { encodeRequest, parseRequest } from '../../lib/wire/index.ts';
 import type { Scene } from './scene.ts';
@@ -62,9 +63,19 @@ export class Operator {
 
   /** Sees to one worker. */
   see(workerId: string, random: Random): true {
-    const { scheduler, leaseMs, pool, tell } = this.#scene;
     const deed = random.pick(['resync', 'resync', 'resync', 'resync', 'evict', 'drain'] as const);
-    const wait = { timeoutMs: random.between(1, 3 * leaseMs) };
+    const process = this.#see(workerId, deed, random.between(1, 3 * this.#scene.leaseMs));
+    if (random.chance(0.4)) this.#scene.scheduler.after(random.between(1, 40), () => process.kill());
+    return true;
+  }
+
+  evict(workerId: string): void {
+    this.#see(workerId, 'evict', this.#scene.leaseMs);
+  }
+
+  #see(workerId: string, deed: 'resync' | 'evict' | 'drain', timeoutMs: number): Process {
+    const { pool, tell } = this.#scene;
+    const wait = { timeoutMs };
     const name = `operator-${++this.#operations}`;
     const client = pool.connect(name);
     const handle = client.pool.worker(workerId);
@@ -76,8 +87,7 @@ export class Operator {
         tell(name, () => `hears of ${deed} ${workerId}: ${error.message}`);
       },
     );
-    if (random.chance(0.4)) scheduler.after(random.between(1, 40), () => client.process.kill());
-    return true;
+    return client.process;
   }
 
   /** Asks a job to move, now and then one that has moved on since. */

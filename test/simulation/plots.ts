@@ -1,6 +1,6 @@
 import type { FaultKind } from '../../lib/testing/faults.ts';
 import type { Random } from '../../lib/testing/random.ts';
-import type { Cue } from './behaviour.ts';
+import { CUES } from './cues.ts';
 import type { MishapKind, Profile } from './profiles.ts';
 
 /**
@@ -20,21 +20,23 @@ export interface Stage {
 const SITUATIONS = ['pending', 'assigned', 'running', 'stopping', 'releasing', 'ended', 'deleted', 'owner given up'] as const;
 export type Situation = (typeof SITUATIONS)[number];
 
-const ASKED = ['start', 'replay', 'stop', 'notify', 'move'] as const;
-/** What becomes of what is sent about the key, for a while. */
-const MESSAGES = ['lost', 'late', 'again', 'slow'] as const satisfies readonly FaultKind[];
-const CUES = [
-  'ends',
-  'fails',
-  'fails for now',
-  'start throws',
-  'start is to be tried again',
-  'start is slow',
-  'stop throws',
-  'stop is slow',
-] as const satisfies readonly Cue[];
+const ASKED = ['start', 'replay', 'contradict', 'stop', 'notify', 'move'] as const;
+/** What becomes for a while of what is sent about the key, and of calls about it; or about its owner. */
+const OF_CALLS = ['lost', 'late', 'again', 'slow', 'failed'] as const satisfies readonly FaultKind[];
 const OF_OWNER = ['kill', 'restart', 'freeze', 'cutOff', 'drain'] as const satisfies readonly MishapKind[];
-export const DEEDS = [...ASKED, 'resync', 'resync all', ...MESSAGES, ...CUES, ...OF_OWNER, 'loseRecord', 'restoreTable', 'close'] as const;
+export const DEEDS = [
+  ...ASKED,
+  'resync',
+  'resync all',
+  ...OF_CALLS,
+  'slow owner',
+  ...CUES,
+  ...OF_OWNER,
+  'evict',
+  'loseRecord',
+  'restoreTable',
+  'close',
+] as const;
 export type Deed = (typeof DEEDS)[number];
 
 const OWNED = ['assigned', 'running', 'stopping', 'releasing'] as const;
@@ -53,6 +55,7 @@ const ENDS_BY_ROUNDS: readonly Plot[] = [
   plot(['assigned', 'resync', WAYS_TO_FAIL]),
   plot(['assigned', 'start is slow', 'resync', ['stop', 'move', 'drain', ...WAYS_TO_DIE]]),
   plot(['assigned', 'drain', 'lost', ['resync', 'stop', 'move'], 'resync']),
+  plot(['running', 'cutOff', 'resync', ['evict', 'stop', 'move']]),
 ];
 
 /** Of a job that is being stopped or let go. */
@@ -70,7 +73,10 @@ const ON_THE_WAY_OUT: readonly Plot[] = (['stop', 'move'] as const).flatMap((by)
 });
 
 /** An owner is found lost by whatever comes to its key, before those who gave it up have its jobs assigned. */
-const OWNERS_LOST: readonly Plot[] = OWNED.map((at) => plot([at, WAYS_TO_DIE], ['owner given up', ASKED, ASKED]));
+const OWNERS_LOST: readonly Plot[] = [
+  ...OWNED.map((at) => plot([at, WAYS_TO_DIE], ['owner given up', ASKED, ASKED])),
+  plot(['running', 'move'], ['releasing', WAYS_TO_DIE], ['owner given up', ['start', 'notify']]),
+];
 
 /** Messages that overtake each other, or come again when all has moved on. */
 const OVERTAKEN: readonly Plot[] = [
@@ -78,12 +84,15 @@ const OVERTAKEN: readonly Plot[] = [
   plot(['running', ['slow', 'again', 'late'], ['stop', 'move'], ['start', 'replay'], ASKED]),
   plot(['running', ['late', 'again'], WAYS_TO_END, ['start', 'replay', 'move', ...WAYS_TO_DIE]]),
   plot(['assigned', ['late', 'again'], WAYS_TO_FAIL, ['start', 'replay', ...WAYS_TO_DIE]]),
+  plot(['assigned', 'slow', ['move', 'stop']], ['assigned', ['move', 'stop'], ['start', 'replay']]),
   plot(['running', 'start', ['stop', 'ends', 'fails for now', 'move'], ['start', 'stop', 'replay']]),
 ];
 
 /** A record is gone, and its key is wanted, before whoever runs it is heard. */
 const DELETED: readonly Plot[] = [
   plot(['running', 'loseRecord', ASKED, 'resync all']),
+  plot(['running', 'loseRecord', 'contradict', 'resync all'], ['assigned', 'resync all']),
+  plot(['running', 'lost', 'resync', 'ends', 'loseRecord']),
   plot(['running', 'loseRecord', ['start', 'replay']], ['assigned', ['move', 'stop', 'resync all', ...WAYS_TO_DIE], 'resync all']),
   plot(['running', 'loseRecord', ['start', 'replay']], ['assigned', 'stop'], ['stopping', 'resync all']),
   plot(['running', 'loseRecord', ['start', 'replay']], ['assigned', 'move'], ['releasing', 'resync all']),
@@ -98,22 +107,39 @@ const DELETED: readonly Plot[] = [
   plot(['running', 'start', 'loseRecord', ['stop', 'ends'], ASKED]),
 ];
 
-export const PLOTS: readonly Plot[] = [...ENDS_BY_ROUNDS, ...ON_THE_WAY_OUT, ...OWNERS_LOST, ...OVERTAKEN, ...DELETED];
+/** Two decide about a key at once, or one of them fails half way, and comes again. */
+const RACES: readonly Plot[] = OWNED.flatMap((at) => [
+  plot([at, 'slow', ['ends', 'fails', 'fails for now', 'resync'], ['stop', 'move', 'start', 'replay'], ASKED]),
+  plot([at, ['stop', 'move', 'start'], 'slow', ['ends', 'fails', 'resync'], 'resync']),
+  plot([at, 'failed', ['ends', 'fails', 'fails for now', ...ASKED], ASKED]),
+  plot([at, ['stop', 'move', 'start', 'ends'], 'failed', 'resync']),
+  plot([at, 'resync', 'slow owner', ['resync', ...WAYS_TO_DIE], 'resync']),
+]);
+
+export const PLOTS = {
+  rounds: ENDS_BY_ROUNDS,
+  exits: ON_THE_WAY_OUT,
+  'owners lost': OWNERS_LOST,
+  overtaking: OVERTAKEN,
+  races: RACES,
+  deletions: DELETED,
+} as const satisfies Readonly<Record<string, readonly Plot[]>>;
+export type PlotGroup = keyof typeof PLOTS;
 
 const NETWORK_FAILS: readonly Profile[] = ['network', 'everything', 'restore'];
 const PROCESSES_FAIL: readonly Profile[] = ['processes', 'everything', 'restore'];
 
 function isDoneIn(profile: Profile, deed: Deed): boolean {
-  if (among(MESSAGES, deed) || deed === 'cutOff') return NETWORK_FAILS.includes(profile);
+  if (among(OF_CALLS, deed) || deed === 'slow owner' || deed === 'cutOff') return NETWORK_FAILS.includes(profile);
   if (among(OF_OWNER, deed) || (among(CUES, deed) && deed !== 'ends')) return PROCESSES_FAIL.includes(profile);
   return deed === 'loseRecord' || deed === 'restoreTable' || deed === 'close' ? profile === 'restore' : true;
 }
 
-/** What of the plots can be done in a profile, and one at random in each of the others’ places. */
-export function plotsOf(profile: Profile): readonly Plot[] {
+/** What of the plots can be done in a profile; of one group, where only that is wanted. */
+export function plotsOf(profile: Profile, group?: PlotGroup): readonly Plot[] {
   // Where records are deleted, mostly that.
-  const plots = profile === 'restore' ? [...PLOTS, ...Array.from({ length: 4 }, () => DELETED).flat()] : PLOTS;
-  return plots.flatMap((stages): Plot[] => {
+  const groups = profile === 'restore' ? [...Object.values(PLOTS), ...Array.from({ length: 4 }, () => DELETED)] : Object.values(PLOTS);
+  return (group ? PLOTS[group] : groups.flat()).flatMap((stages: Plot): Plot[] => {
     const done = stages.map(({ at, deeds }) => ({
       at,
       deeds: deeds.map((deed) => [deed].flat().filter((each) => isDoneIn(profile, each))),

@@ -1,5 +1,6 @@
 import { type FaultRates, NO_FAULTS } from '../../lib/testing/faults.ts';
 import type { Random } from '../../lib/testing/random.ts';
+import type { PlotGroup } from './plots.ts';
 
 export type Profile = 'calm' | 'network' | 'processes' | 'everything' | 'restore';
 export const PROFILES: readonly Profile[] = ['calm', 'network', 'processes', 'everything', 'restore'];
@@ -47,6 +48,8 @@ export interface Conditions {
   readonly mishaps: MishapRates;
   /** Whether plots are acted out in this world (plots.ts). */
   readonly isPlotted: boolean;
+  /** Only those of this group. */
+  readonly plots?: PlotGroup;
   /** How likely a handler's call is slow, throws or hangs. */
   readonly badHandler: number;
   readonly leases: readonly number[];
@@ -87,13 +90,13 @@ const OF_PROCESSES: MishapRates = { kill: 4, restart: 4, freeze: 2, drain: 4, mo
  * Conditions of one world. Each kind of fault is left out of some worlds and multiplied in others, because what only shows
  * among few faults, or among many of one kind, never shows where everything fails a little.
  */
-export function conditionsOf(profile: Profile, random: Random): Conditions {
+export function conditionsOf(profile: Profile, random: Random, plots?: PlotGroup): Conditions {
   const restore = profile === 'restore';
   const network = profile === 'network' || profile === 'everything' || restore;
   const processes = profile === 'processes' || profile === 'everything' || restore;
   const rates = { ...(network ? NETWORK : NO_FAULTS), ...(processes ? only(PROCESSES) : {}) };
   // Where plots are acted out little else goes wrong, and jobs live until they are told to end: else few plots would come to an end.
-  const isPlotted = random.chance(0.65);
+  const isPlotted = random.chance(0.65) || plots !== undefined;
   const varied = Object.entries(rates).map(([kind, rate]) => [
     kind,
     random.chance(isPlotted ? 0.7 : 0.3) ? 0 : Math.min(0.5, rate * random.pick([0.3, 1, 1, 3])),
@@ -105,6 +108,7 @@ export function conditionsOf(profile: Profile, random: Random): Conditions {
   return {
     profile,
     isPlotted,
+    ...(plots ? { plots } : {}),
     rates: Object.fromEntries(varied) as unknown as FaultRates,
     mishaps: Object.fromEntries(some.map(([kind, mean]) => [kind, mean * random.pick([0.3, 1, 3])])),
     badHandler: processes ? random.pick(isPlotted ? [0, 0.05] : [0, 0.1, 0.3, 0.5]) : 0,

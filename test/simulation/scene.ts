@@ -4,7 +4,7 @@ import type { Checker } from '../../lib/testing/invariants.ts';
 import type { MemoryPool } from '../../lib/testing/memory-pool.ts';
 import type { Scheduler } from '../../lib/testing/scheduler.ts';
 import type { Tell } from '../../lib/testing/story.ts';
-import type { Cues } from './behaviour.ts';
+import type { Cues } from './cues.ts';
 import type { History } from './history.ts';
 import type { Conditions } from './profiles.ts';
 

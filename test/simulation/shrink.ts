@@ -23,9 +23,9 @@ export interface ShrinkOptions {
  * (delta debugging) halves, quarters, and so on of what is left, down to the single ones.
  */
 export async function shrink(failure: Failure, { run, atOnce, maxRuns = 2_000, onProgress }: ShrinkOptions): Promise<Shrunk> {
-  const { seed, profile, violation } = failure;
+  const { seed, profile, plots, violation } = failure;
   let runs = 0;
-  let task: Task = { seed, profile, keepLines: 1 };
+  let task: Task = { seed, profile, plots, keepLines: 1 };
   let best = await tried(task);
   if (!best) throw new Error(`world ${seed} (${profile}) does not fail when it is run again`);
   const before = best.incidents.length;

@@ -1,5 +1,6 @@
 import type { Violation } from '../../lib/testing/claims.ts';
 import { Random } from '../../lib/testing/random.ts';
+import type { PlotGroup } from './plots.ts';
 import type { Profile } from './profiles.ts';
 import { World, type WorldOptions, type WorldResult } from './world.ts';
 
@@ -23,6 +24,8 @@ export interface SimulateOptions {
   readonly steps: number;
   /** Worlds take turns. */
   readonly profiles: readonly Profile[];
+  /** Plots of this group are acted out in each world, and no others. */
+  readonly plots?: PlotGroup | undefined;
   /** By default in this thread. */
   readonly run?: RunWorld;
   /** Worlds that `run` takes on at once. */
@@ -47,20 +50,21 @@ export interface SimulationResult {
 export interface Failure {
   readonly seed: number;
   readonly profile: Profile;
+  readonly plots?: PlotGroup;
   readonly violation: Violation;
   readonly steps: number;
 }
 
 /** World after world, the first of them by `seed` itself, until so many steps were run or one of them breaks a guarantee. */
 export async function simulate(options: SimulateOptions): Promise<SimulationResult> {
-  const { seed, steps, profiles, run = inThisThread, atOnce = 1, keepsGoing = false, onWorld } = options;
+  const { seed, steps, profiles, plots, run = inThisThread, atOnce = 1, keepsGoing = false, onWorld } = options;
   const seeds = new Random(seed);
   const counts = () => new Map<string, number>();
   const [injected, rules, met, judged] = [counts(), counts(), counts(), counts()];
   let so: SimulationResult = { steps: 0, worlds: 0, injected, rules, met, judged, failures: [] };
   let begun = 0;
   const next = () => {
-    const of = { seed: begun === 0 ? seed : seeds.seed(), profile: profiles[begun % profiles.length] as Profile };
+    const of = { seed: begun === 0 ? seed : seeds.seed(), profile: profiles[begun % profiles.length] as Profile, ...(plots && { plots }) };
     begun += 1;
     const result = run(of);
     // Those that are run in vain fail in vain.
@@ -86,9 +90,9 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
 
 /** The same world once more, this time with its story. */
 export async function describeFailure(
-  { seed, profile, violation }: Failure,
+  { seed, profile, plots, violation }: Failure,
   run: RunWorld = inThisThread,
-  task: Task = { seed, profile },
+  task: Task = { seed, profile, plots },
 ): Promise<string> {
   const again = await run({ ...task, keepLines: 4000 });
   if (!again.violation)
@@ -102,9 +106,14 @@ export async function describeFailure(
 }
 
 /** The options of the command line that run it. */
-export function replayOf({ seed, profile, workers, keys, only }: Task): string {
+export function replayOf({ seed, profile, plots, workers, keys, only }: Task): string {
   const counts = Object.entries({ workers, keys }).flatMap(([name, count]) => (count === undefined ? [] : [`--${name} ${count}`]));
-  return [`--seed ${seed} --steps 1 --profile ${profile}`, ...counts, ...(only ? [`--only '${only.join(',')}'`] : [])].join(' ');
+  return [
+    `--seed ${seed} --steps 1 --profile ${profile}`,
+    ...(plots ? [`--plots '${plots}'`] : []),
+    ...counts,
+    ...(only ? [`--only '${only.join(',')}'`] : []),
+  ].join(' ');
 }
 
 function add(sums: Map<string, number>, counts: ReadonlyMap<string, number>): void {

@@ -33,7 +33,11 @@ export interface WorkloadOptions {
   readonly tell: (who: string, what: () => string) => void;
 }
 
-type IfBusy = 'reject' | 'next' | 'replace';
+/** What of a start is not left to chance. */
+interface How {
+  readonly payload?: string;
+  readonly ifBusy?: 'reject' | 'next' | 'replace';
+}
 
 const ANSWERED = 'a wait is answered, and twice alike';
 const PAYLOADS = ['p', 'q', ''];
@@ -65,14 +69,10 @@ export class Workload {
   }
 
   /** Asks for this besides, at the key, of the dispatch or of any. */
-  ask(
-    operation: 'start' | 'stop' | 'notify',
-    key: string,
-    { dispatchId, ifBusy }: { readonly dispatchId?: string; readonly ifBusy?: IfBusy } = {},
-  ): void {
+  ask(operation: 'start' | 'stop' | 'notify', key: string, { dispatchId, ...how }: { readonly dispatchId?: string } & How = {}): void {
     if (this.#isOver) return;
     const known = dispatchId === undefined ? undefined : this.#options.asked.get(dispatchId);
-    this.#do(operation, (random) => this.#operate(operation, key, known, random, ifBusy));
+    this.#do(operation, (random) => this.#operate(operation, key, known, random, how));
   }
 
   #act(random: Random): void {
@@ -103,16 +103,10 @@ export class Workload {
     });
   }
 
-  #operate(
-    operation: 'start' | 'stop' | 'notify',
-    key: string,
-    known: Asked | undefined,
-    random: Random,
-    ifBusy?: IfBusy,
-  ): Promise<unknown> {
+  #operate(operation: 'start' | 'stop' | 'notify', key: string, known: Asked | undefined, random: Random, how: How = {}): Promise<unknown> {
     switch (operation) {
       case 'start':
-        return this.#start(key, known, random, ifBusy);
+        return this.#start(key, known, random, how);
       case 'stop':
         return this.#stop(key, known, random);
       case 'notify':
@@ -135,14 +129,14 @@ export class Workload {
     acknowledged();
   }
 
-  async #start(freeKey: string, known: Asked | undefined, random: Random, wanted?: IfBusy): Promise<void> {
+  async #start(freeKey: string, known: Asked | undefined, random: Random, how: How): Promise<void> {
     const { scheduler, client, history } = this.#options;
     const first = known?.starts[0];
-    const isSame = first !== undefined && random.chance(0.7);
+    const isSame = first !== undefined && how.payload === undefined && random.chance(0.7);
     const key = isSame ? first.key : freeKey;
-    const payload = isSame ? first.payload : random.pick(PAYLOADS);
+    const payload = isSame ? first.payload : (how.payload ?? random.pick(PAYLOADS));
     const dispatchId = known?.dispatchId ?? this.#next();
-    const ifBusy = wanted ?? random.pick(['reject', 'next', 'replace'] as const);
+    const ifBusy = how.ifBusy ?? random.pick(['reject', 'next', 'replace'] as const);
     const expiresAt = random.chance(0.1) ? { expiresAt: new Date(scheduler.now() + random.between(-6_000, 20_000)) } : {};
     this.#tell(() => `asks to start "${key}" as dispatch ${dispatchId} with "${payload}", if busy ${ifBusy}`);
     const acknowledged = history.asks({

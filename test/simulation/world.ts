@@ -9,12 +9,13 @@ import { Random } from '../../lib/testing/random.ts';
 import { Scheduler } from '../../lib/testing/scheduler.ts';
 import { Story } from '../../lib/testing/story.ts';
 import { checkAnswers } from './answers.ts';
-import { Cues } from './behaviour.ts';
 import { Crew } from './crew.ts';
+import { Cues } from './cues.ts';
 import { Director } from './director.ts';
 import { History } from './history.ts';
 import { Mishaps } from './mishaps.ts';
 import { Operator } from './operator.ts';
+import type { PlotGroup } from './plots.ts';
 import { conditionsOf, type Profile } from './profiles.ts';
 import { Restorations } from './restorations.ts';
 import type { Scene } from './scene.ts';
@@ -24,6 +25,8 @@ import { type Asked, Workload } from './workload.ts';
 export interface WorldOptions {
   readonly seed: number;
   readonly profile: Profile;
+  /** Plots of this group are acted out, and no others. */
+  readonly plots?: PlotGroup | undefined;
   /** How many of the last lines of its story to keep; 0 where nobody will read it. */
   readonly keepLines?: number;
   /** What does not happen, by the name of the incident. */
@@ -75,12 +78,12 @@ export class World {
   #steps = 0;
   #violation: Violation | undefined;
 
-  constructor({ seed, profile, keepLines = 0, without, ...counts }: WorldOptions) {
+  constructor({ seed, profile, plots, keepLines = 0, without, ...counts }: WorldOptions) {
     const random = new Random(seed);
     this.#random = random;
     const lots = new Random(random.seed());
     const scheduler = new Scheduler({ order: () => lots.next() });
-    const conditions = conditionsOf(profile, random);
+    const conditions = conditionsOf(profile, random, plots);
     this.#story = new Story(scheduler, keepLines);
     const incidents = new Incidents({ without, keep: keepLines > 0 });
     const faults = new Faults(new Random(random.seed()), scheduler, conditions.rates, incidents);
@@ -232,10 +235,11 @@ export class World {
   // The end of faults, and what has to be true then.
 
   #calm(): void {
-    const { scheduler, faults, pool, tell } = this.#scene;
+    const { scheduler, faults, cues, pool, tell } = this.#scene;
     tell('world', () => 'no more faults from here on');
     this.#isCalm = true;
     faults.end();
+    cues.end();
     for (const client of this.#clients) client.end();
     this.#operator.open(pool.services.workers.peekPool().generation);
     this.#crew.calm();
