@@ -19,7 +19,7 @@ import { MET } from './met.ts';
 import { DEEDS } from './plots.ts';
 import { MISHAP_KINDS } from './profiles.ts';
 import type { SimulationResult } from './simulate.ts';
-import { UNREACHED } from './unreached.ts';
+import { IMPOSSIBLE, UNREACHED } from './unreached.ts';
 
 /**
  * What a run has to reach: each kind of fault and mishap, each deed of a plot, each claim of the checker, and what the tables of the protocol speak of: each message
@@ -50,7 +50,7 @@ export function reached({ injected, judged, met }: Pick<SimulationResult, 'injec
 /** What was expected, not reached, and is not known to be out of reach. */
 export function missing(result: Pick<SimulationResult, 'injected' | 'judged' | 'met'>): readonly string[] {
   const times = reached(result);
-  const known = new Set(UNREACHED.flatMap(({ names }) => names));
+  const known = new Set([...UNREACHED, ...IMPOSSIBLE].flatMap(({ names }) => names));
   return [...expected()].filter((name) => !times.get(name) && !known.has(name));
 }
 
