@@ -68,7 +68,7 @@ export function moodyHandler(
       if (isOver) return;
       isOver = true;
       write(job);
-      if (way === 0) resolve(random.chance(0.2) ? { lifeMs: 1 } : undefined);
+      if (way === 0) resolve(random.chance(0.2) ? { fence: job.fence } : undefined);
       else reject(way === 1 ? new Error('job failed') : new RetryableError('job failed, try again', { retryAfterMs: 2_000 }));
     };
     cues.listen(job.key, () => {

@@ -41,7 +41,7 @@ export class Director {
     this.#options = options;
     const { profile, isPlotted, plots } = scene.conditions;
     this.#plots = plotsOf(profile, plots);
-    if (isPlotted) for (const key of scene.keys) this.#soon(key, new Random(options.random.seed()));
+    if (isPlotted && this.#plots.length > 0) for (const key of scene.keys) this.#soon(key, new Random(options.random.seed()));
   }
 
   #soon(key: string, lots: Random): void {
@@ -56,12 +56,12 @@ export class Director {
     const job = pool.services.jobs.peek(key);
     if (job && isOwned(job) && job.status !== 'running' && random.chance(0.7)) {
       // On its way to somewhere; or nobody knows, until its worker is asked.
-      if (random.chance(0.3)) this.#options.operator.resync(job.owner.worker);
+      if (random.chance(0.3)) this.#do('resync', job, random);
       next();
       return;
     }
-    const begins = job?.status === 'running' && random.chance(0.5) ? 'running' : undefined;
-    const plots = begins ? this.#plots.filter(([first]) => first?.at === begins) : this.#plots;
+    const ofRunning = job?.status === 'running' && random.chance(0.5) ? this.#plots.filter(([first]) => first?.at === 'running') : [];
+    const plots = ofRunning.length > 0 ? ofRunning : this.#plots;
     const plot = !conditions.plots && random.chance(0.1) ? anyPlot(conditions.profile, random) : random.pick(plots);
     const course: Course = { plot, lots: new Random(random.seed()), stage: 0 };
     this.#courses.set(key, course);
