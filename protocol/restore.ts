@@ -210,7 +210,7 @@ export const restoreTable: Table<RestoreRow> = {
       ...whole('d1'),
       pool: 'closed',
       columns: COLUMNS,
-      cells: told(FENCE),
+      cells: [['assigned | running*', 'nothing'], ['stopping*', 'send(stop)'], ['releasing*', 'send(release)'], ...told(FENCE)],
     },
     {
       when: 'confirmed, the pool is recovering',

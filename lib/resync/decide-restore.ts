@@ -84,6 +84,12 @@ export function decideRestore(snapshot: RestoreSnapshot, report: ConfirmedReport
   if (obstacle === 'other generation') return tooEarly(report);
   // Whatever ran there went with the session, and nobody is left to be told.
   if (obstacle === 'session over') return unchanged('confirmed by a session that is over');
+  // A pool is closed to what is new. What is on record here runs on, and what of it is missing is missing until the pool opens.
+  if (obstacle === 'pool closed' && job && isOwned(job) && isRecorded(job, report))
+    return {
+      rule: 'confirmed, pool closed',
+      effects: job.status === 'stopping' || job.status === 'releasing' ? owed(job, context.now) : [],
+    };
   if (obstacle) return refused(`confirmed, ${obstacle}`);
   if (!job) return restored('restored');
   if (job.dispatchId === report.dispatchId) {
@@ -123,6 +129,12 @@ export function decideHolder(snapshot: RestoreSnapshot, report: KeyBusyReport, c
 
 /** What really runs. */
 type Runs = RunningJob & { readonly key: string; readonly payload?: Uint8Array };
+
+/** Whether the job is the one that is reported, under the same fence at the same worker. */
+function isRecorded({ dispatchId, fingerprint, fence, owner }: OwnedJob, report: ConfirmedReport): boolean {
+  const isSame = dispatchId === report.dispatchId && fingerprint === report.fingerprint && fence === report.fence;
+  return isSame && owner.worker === report.worker && owner.session === report.session;
+}
 
 function ownerOf({ worker, session }: Owner): Owner {
   return { worker, session };

@@ -221,7 +221,7 @@ describe('a handler', () => {
       job.dispatchId === report.dispatchId &&
       job.fence === report.fence &&
       job.owner.worker === report.worker &&
-      pool.state !== 'closed' &&
+      (pool.state !== 'closed' || job.owner.session === report.session) &&
       (record === undefined || (record.status === 'started' && record.fingerprint !== 'another'));
     none(cases.filter((each) => isRightful(each) && told(each)));
   });

@@ -142,10 +142,10 @@ export class Director {
         if ('owner' in job) operator.evict(job.owner.worker);
         return;
       case 'loseRecord':
-        mishaps.loseRecord(key, random);
+        if (mishaps.loseRecord(key, random)) faults.count(deed);
         return;
       case 'restoreTable':
-        restorations.restore(random);
+        if (restorations.restore(random)) faults.count(deed);
         return;
       case 'close':
         if (!restorations.isRecovering) operator.close(random.pick(['closed', 'recovering'] as const), random.between(1, leaseMs));
