@@ -5,6 +5,7 @@ import { isSame } from '../../lib/testing/invariants.ts';
 import type { MemoryServices } from '../../lib/testing/memory-services.ts';
 import type { Scheduler } from '../../lib/testing/scheduler.ts';
 import { fingerprintOf } from '../../lib/wire/index.ts';
+import { outcomeOnRecord } from './answers.ts';
 
 /** What a client asked for; all times are true time. */
 export type Operation =
@@ -247,7 +248,7 @@ export class History {
       `${when}: whoever asked for ${JSON.stringify(asked)} was told of ${what} of ${dispatchId} ${JSON.stringify(answer)}, and it is ${JSON.stringify(record)}`;
     checker.check(isMismatch === isAnothers, 'a client is told of what it asked for, and of nothing else', told);
     if (what === 'outcome' && !isMismatch)
-      checker.check(isSame(answer, outcomeOf(record)), 'clients were told the outcome on record', told);
+      checker.check(isSame(answer, outcomeOnRecord(services(), record)), 'clients were told the outcome on record', told);
   }
 
   #startsOf(dispatchId: string): readonly (Operation & { readonly from: number })[] {

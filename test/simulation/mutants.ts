@@ -768,8 +768,6 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
       'the job of a lost owner goes to the same session again',
       'an end is settled before it is committed',
       'a later owner makes it another outcome',
-      'a report assigns',
-      'a job that no job names is not ended by its end',
     ],
   },
   {
@@ -786,12 +784,9 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
     names: [
       'a late heartbeat lowers the beat',
       'heartbeats are counted by the row',
-      'any round without a beat is a whole lease',
       'a worker that does not answer is never revoked',
       'a worker that is behind is revoked',
-      'a revoked worker is waited for by the pool’s lease alone',
       'a round settles after its commit',
-      'what was not up yet when it was asked about is lost',
       'a job whose handler is not there is never lost',
       'a silent worker is never asked',
     ],
@@ -800,7 +795,6 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
     test: 'test/because/worker.test.ts',
     because: RARE,
     names: [
-      'the lease is measured by the wall clock alone',
       'a heartbeat that is refused ends nothing',
       'a worker says that it left while handlers are alive',
       'a worker that drains does not mark its row',
@@ -809,7 +803,6 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
       'a start at a busy key runs beside the other',
       'a start below a fence that ended runs',
       'a refusal ends every lower fence too',
-      'a stop is answered stopped though the job has finished',
     ],
   },
   {
@@ -833,8 +826,6 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
     test: 'test/conformance/restore-store.memory.test.ts',
     because: RACE,
     names: [
-      'a restoration does not look at the job',
-      'a restoration does not look at the dispatch',
       'a restoration does not look at the displaced',
       'a restoration does not look at the state',
       'a restoration does not look at the row generation',
@@ -881,24 +872,14 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
       'a report that does not match does not settle the end that it meets',
       'a stop that failed does not repeat what the job owes',
       'a job that was let go owes no assign',
-      'a job that is up is not settled as started',
       'an end with one waiting behind it owes no assign',
-      'a start with another payload under the same id is not refused',
-      'the end of a job is overwritten before it is settled',
-      'the end of a job is not settled before its next takes its place',
-      'a job record names a dispatch that is not there yet',
       'a next that was settled meanwhile gets its turn',
       'nobody sees to the start of a next that another start admitted',
       'a stop of what runs without a record is swallowed',
-      'a stop that comes before its start is forgotten',
-      'a move of an old fence moves the job',
       'a start is refused as closed by nobody',
-      'a start that expired is run',
-      'a report matches whatever its fence',
       'finished at pending is dropped',
       'a start that failed ends a job that was given to another since',
       'a retryable end that is told again uses up the last attempt',
-      'what really runs under a higher fence is not heard',
       'a key-busy answer stops a dispatch that is started and not ended',
       'a key-busy answer stops nobody',
       'a stale handler is not told to stop',
@@ -914,21 +895,13 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
   {
     test: 'test/pool/healing.test.ts',
     because: RARE,
-    names: ['an assign does not wait until the job is due', 'a job is placed in a pool that is not open'],
+    names: ['a job is placed in a pool that is not open'],
   },
-  {
-    test: 'test/pool/owner-table.test.ts',
-    because: RARE,
-    names: ['what waits after a move or a notification owes no assign'],
-  },
+
   {
     test: 'test/pool/placement.test.ts',
     because: RARE,
-    names: [
-      'a draining worker is taken for lost',
-      'a revoked worker is taken for lost',
-      'a job is placed at a worker that the pool has not seen',
-    ],
+    names: ['a job is placed at a worker that the pool has not seen'],
   },
   {
     test: 'test/pool/report-table.test.ts',
@@ -951,11 +924,7 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
       'what runs after its end is not stopped',
     ],
   },
-  {
-    test: 'test/resync/expiry.test.ts',
-    because: RARE,
-    names: ['a worker that is behind is given time for ever'],
-  },
+
   {
     test: 'test/resync/restore-conditions.test.ts',
     because: RACE,
@@ -977,7 +946,6 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
     because: RARE,
     names: [
       'a stale confirmed restores',
-      'what runs with a higher fence is not restored over another dispatch',
       'a payload that is lost stays lost',
       'a missing dispatch record stays missing',
       'what runs without a record is stopped',
@@ -998,7 +966,7 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
   {
     test: 'test/resync/run-round.test.ts',
     because: RARE,
-    names: ['a revoked worker is lost at once', 'what a lost worker owned is not reassigned'],
+    names: ['what a lost worker owned is not reassigned'],
   },
   {
     test: 'test/resync/sweep.test.ts',
@@ -1014,11 +982,7 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
     because: RARE,
     names: ['a start whose inbox is not there is taken for sent', 'a registration is tried again under the same session'],
   },
-  {
-    test: 'test/worker/fences.test.ts',
-    because: RARE,
-    names: ['an end is forgotten though the inbox may hold its command'],
-  },
+
   {
     test: 'test/worker/lease.test.ts',
     because: RARE,
