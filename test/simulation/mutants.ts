@@ -764,6 +764,7 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
     test: 'test/because/ownership.test.ts',
     because: RARE,
     names: [
+      'a job that no job names is not ended by its end',
       'a move or a notification places the job of a lost owner',
       'the job of a lost owner goes to the same session again',
       'an end is settled before it is committed',
@@ -898,6 +899,11 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
     names: ['a job is placed in a pool that is not open'],
   },
 
+  {
+    test: 'test/pool/owner-table.test.ts',
+    because: RARE,
+    names: ['what waits after a move or a notification owes no assign'],
+  },
   {
     test: 'test/pool/placement.test.ts',
     because: RARE,
