@@ -15,6 +15,9 @@ export const UNREACHED: readonly { readonly because: string; readonly names: rea
       'rule: confirmed, other generation',
       'effect: fail: unavailable',
       'rule: start-failed of a dispatch that no job names',
+      // A fence has one end at its worker, and what is refused or fails to start was never up, unless a fence was given twice.
+      'rule: refused at running',
+      'rule: start-failed at running',
     ],
   },
   {
@@ -62,9 +65,5 @@ export const IMPOSSIBLE: typeof UNREACHED = [
   {
     because: 'A worker registers anew only once no handler of its last session is alive (G2).',
     names: ['rule: entry taken over'],
-  },
-  {
-    because: 'A fence has one end at its worker, and what is refused or fails to start was never up (G4, G7).',
-    names: ['rule: refused at running', 'rule: start-failed at running'],
   },
 ];
