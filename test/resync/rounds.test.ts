@@ -394,6 +394,15 @@ describe('a page that counts no more is discarded whole', () => {
       await join('w1', 's1 again');
       return page;
     },
+    'another round was armed since, and nobody came to close it (R2, R11)': async ({ workers }, page) => {
+      await workers.change('w1', { session: 's1', states: ['active'] }, { round: 'a newer one' });
+      return page;
+    },
+    'its worker registered anew, and its row points at the round all the same': async ({ join, workers }, page) => {
+      await join('w1', 's1 again');
+      await workers.change('w1', { session: 's1 again', states: ['active'] }, { round: page.round });
+      return page;
+    },
     'its worker was evicted': async ({ workers }, page) => {
       await workers.change('w1', { session: 's1', states: ['active'] }, { state: 'revoked' });
       return page;
@@ -435,6 +444,16 @@ describe('a page that counts no more is discarded whole', () => {
     expect(await round()).toMatchObject({ state: 'resolved', counts: { 'entry agrees': 150 } });
     expect(job('k-0')?.status).toBe('running');
   });
+});
+
+test('what is said of another fence than was asked about answers nothing: the job goes on (R8)', async () => {
+  const { runs, begin, says, w1, job } = await setup();
+  await runs('k');
+  await begin();
+  w1.forget('k');
+  const [page] = w1.answer() as readonly [ResyncReport];
+  await says({ ...page, entries: page.entries.map((entry) => ({ ...entry, fence: entry.fence - 1 })) });
+  expect(job()).toMatchObject({ status: 'running' });
 });
 
 test('a page that comes late counts as long as nobody has closed its round: what is true is not made to be said again', async () => {

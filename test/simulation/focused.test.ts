@@ -24,3 +24,12 @@ test('a registration is tried again under another session: written twice, one wo
   await worker.advance(2 * LEASE_MS);
   expect(sessions.size).toBe(3);
 });
+
+test('a job that waits to be run again knows since when its dispatch has run, though its end was heard first (G3)', async () => {
+  const { jobs, w1, request, says } = await setup();
+  await request(start('d1'));
+  w1.up('k');
+  const up = w1.started('k');
+  await says({ ...up, type: 'finished', error: { code: 'x', message: 'x', retryable: true } });
+  expect(jobs.peek('k')).toMatchObject({ status: 'pending', because: 'restart', startedAt: up.startedAt });
+});

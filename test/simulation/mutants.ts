@@ -882,10 +882,8 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
       'finished at pending is dropped',
       'a start that failed ends a job that was given to another since',
       'a retryable end that is told again uses up the last attempt',
-      'a key-busy answer stops a dispatch that is started and not ended',
       'a key-busy answer stops nobody',
       'a stale handler is not told to stop',
-      'a restart forgets since when the dispatch ran',
       'a job whose key is busy goes elsewhere',
     ],
   },
@@ -914,6 +912,7 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
     test: 'test/pool/report-table.test.ts',
     because: RARE,
     names: [
+      'a key-busy answer stops a dispatch that is started and not ended',
       'a report that does not match does not settle the end that it meets',
       'a report matches whichever session it is of',
       'an end of the session before is not taken',
@@ -988,7 +987,11 @@ const NOTICED_BY_TESTS: readonly { readonly test: string; readonly because: stri
   {
     test: 'test/simulation/focused.test.ts',
     because: RARE,
-    names: ['a start whose inbox is not there is taken for sent', 'a registration is tried again under the same session'],
+    names: [
+      'a restart forgets since when the dispatch ran',
+      'a start whose inbox is not there is taken for sent',
+      'a registration is tried again under the same session',
+    ],
   },
 
   {
