@@ -83,7 +83,7 @@ export class Faults implements Network {
   /** Of each kind by itself. */
   readonly #lots: { readonly [kind in FaultKind]: Random };
   readonly #cutOff = new Map<Process, Set<string>>();
-  /** Until when what is said about a key is so; by kind and key. */
+  /** Until when it happens to most of what is about a key or a worker; by kind and name. */
   readonly #worse = new Map<string, number>();
   #rates: FaultRates;
 
@@ -186,7 +186,7 @@ export class Faults implements Network {
     runsTwice: at === 'function' && this.#happens('step-again'),
   });
 
-  /** `about`: the message that it happens to. */
+  /** `about`: the message or call that it happens to. */
   #happens(kind: FaultKind, about?: NewMessage | Call): boolean {
     const isWorse = about !== undefined && this.#worse.size > 0 && this.#isWorse(kind, about);
     const happens = this.#lots[kind].chance(isWorse ? WORSE : this.#rates[kind]) && this.#incidents.happens(kind);

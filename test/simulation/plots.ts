@@ -1,7 +1,7 @@
 import type { FaultKind } from '../../lib/testing/faults.ts';
 import type { Random } from '../../lib/testing/random.ts';
 import { CUES } from './cues.ts';
-import type { MishapKind, Profile } from './profiles.ts';
+import { type MishapKind, type Profile, whatFails } from './profiles.ts';
 
 /**
  * What is rare seldom meets what is rare besides: a job is being released for some hundred milliseconds in a thousand seconds, and whatever has to
@@ -126,13 +126,11 @@ export const PLOTS = {
 } as const satisfies Readonly<Record<string, readonly Plot[]>>;
 export type PlotGroup = keyof typeof PLOTS;
 
-const NETWORK_FAILS: readonly Profile[] = ['network', 'everything', 'restore'];
-const PROCESSES_FAIL: readonly Profile[] = ['processes', 'everything', 'restore'];
-
 function isDoneIn(profile: Profile, deed: Deed): boolean {
-  if (among(OF_CALLS, deed) || deed === 'slow owner' || deed === 'cutOff') return NETWORK_FAILS.includes(profile);
-  if (among(OF_OWNER, deed) || (among(CUES, deed) && deed !== 'ends')) return PROCESSES_FAIL.includes(profile);
-  return deed === 'loseRecord' || deed === 'restoreTable' || deed === 'close' ? profile === 'restore' : true;
+  const { network, processes, records } = whatFails(profile);
+  if (among(OF_CALLS, deed) || deed === 'slow owner' || deed === 'cutOff') return network;
+  if (among(OF_OWNER, deed) || (among(CUES, deed) && deed !== 'ends')) return processes;
+  return deed === 'loseRecord' || deed === 'restoreTable' || deed === 'close' ? records : true;
 }
 
 /** What of the plots can be done in a profile; of one group, where only that is wanted. */

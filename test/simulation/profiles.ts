@@ -86,14 +86,19 @@ const OF_NETWORK: MishapRates = { cutOff: 1.5, operator: 3, badMessage: 8, redri
 const OF_RECORDS: MishapRates = { loseRecord: 0.15, operator: 0.7, restoreTable: 4 };
 const OF_PROCESSES: MishapRates = { kill: 4, restart: 4, freeze: 2, drain: 4, move: 1.5, setClock: 4, operator: 3, deploy: 15 };
 
+/** What goes wrong in a profile by itself. */
+export function whatFails(profile: Profile): { readonly network: boolean; readonly processes: boolean; readonly records: boolean } {
+  const records = profile === 'restore';
+  const all = profile === 'everything' || records;
+  return { network: profile === 'network' || all, processes: profile === 'processes' || all, records };
+}
+
 /**
  * Conditions of one world. Each kind of fault is left out of some worlds and multiplied in others, because what only shows
  * among few faults, or among many of one kind, never shows where everything fails a little.
  */
 export function conditionsOf(profile: Profile, random: Random, plots?: PlotGroup): Conditions {
-  const restore = profile === 'restore';
-  const network = profile === 'network' || profile === 'everything' || restore;
-  const processes = profile === 'processes' || profile === 'everything' || restore;
+  const { network, processes, records: restore } = whatFails(profile);
   const rates = { ...(network ? NETWORK : NO_FAULTS), ...(processes ? only(PROCESSES) : {}) };
   // Where plots are acted out little else goes wrong, and jobs live until they are told to end: else few plots would come to an end.
   const isPlotted = random.chance(0.65) || plots !== undefined;
